@@ -1,0 +1,413 @@
+"""What agents did: trajectories of any length in, counts out. Every choice keeps its place in time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from jaxtyping import Int
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.labels import Label, checked_labels, indices_of
+from manymotives.tables import Backend, columns_of, frame_of
+
+NONE = -1  # no action was taken or recorded; the next state is not known
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Demonstrations:
+    """The choices of many tasks (subjects, teachers, …), one row a visited state.
+
+    Rows are sorted by task, episode and step, so what came before a choice is what stands above it. `action` is −1
+    in a state without a recorded action (often an episode's last); `next_state` is −1 where it is not known: at
+    an end, before a gap.
+    """
+
+    tasks: tuple[Label, ...]
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    episodes: tuple[Label, ...]  # the users' name of each episode; episodes of different tasks may share one
+    task: Int[np.ndarray, " rows"]
+    episode: Int[np.ndarray, " rows"]  # index into `episodes`, different for every episode of every task
+    step: np.ndarray  # the users' own numbers or times
+    state: Int[np.ndarray, " rows"]
+    action: Int[np.ndarray, " rows"]
+    next_state: Int[np.ndarray, " rows"]
+    warnings: tuple[str, ...] = ()  # what a careful reader of the data would want to know
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        environment: Environment | None = None,
+        *,
+        task: str | None = "task",
+        state: str = "state",
+        action: str = "action",
+        episode: str | None = None,
+        step: str | None = None,
+        next_state: str | None = None,
+    ) -> "Demonstrations":
+        """Demonstrations from a data frame with one row a step (pandas, polars, pyarrow, …).
+
+        Parameters
+        ----------
+        frame
+            The table. An empty `action` is a state in which nothing was chosen; an empty `state` is a gap.
+        environment
+            Gives the names of states and actions, and says which action exists where. Without it both are
+            taken from the table, sorted.
+        task, state, action
+            Column names. `task=None`: everything belongs to one task.
+        episode
+            Column that tells a task's episodes apart. Without it each task is one episode.
+        step
+            Column that orders an episode: whole numbers (a missing number is a gap) or anything that
+            sorts. Without it rows are in order.
+        next_state
+            Column with the state that followed. Without it, it is the state of the next step.
+        """
+        wanted = {
+            "task": task,
+            "state": state,
+            "action": action,
+            "episode": episode,
+            "step": step,
+            "next_state": next_state,
+        }
+        table = columns_of(frame, wanted, "the table of choices")
+        for word in ("task", "episode", "step"):
+            if word in table and table[word].isna().any():
+                row = int(np.flatnonzero(table[word].isna())[0])
+                raise InputError(f"column {wanted[word]!r} is empty in row {row} (rows count from 0). Fill it in.")
+        if environment is None:
+            places = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
+            states = _sorted_labels(pd.concat(places))
+            actions = _sorted_labels(table["action"])
+        else:
+            states, actions = environment.states, environment.actions
+        columns = {
+            "state": indices_of(table["state"], states, "state", state),
+            "action": indices_of(table["action"], actions, "action", action),
+            "next_state": indices_of(table["next_state"], states, "state", str(next_state))
+            if "next_state" in table
+            else np.full(len(table), NONE),
+        }
+        task_codes, tasks = _codes(table["task"]) if "task" in table else (np.zeros(len(table), int), (0,))
+        # an episode is one label within one task
+        labels = table["episode"] if "episode" in table else pd.Series(np.zeros(len(table), int))
+        label_codes, label_names = _codes(labels)
+        combined, pairs = pd.factorize(task_codes * len(label_names) + label_codes, sort=True)
+        rows = pd.DataFrame(columns | {"task": task_codes, "episode": combined})
+        rows["step"] = (
+            _ordered_steps(table["step"], str(step))
+            if "step" in table
+            else rows.groupby("episode").cumcount().to_numpy()
+        )
+        return cls._assembled(
+            rows,
+            tasks=tasks,
+            states=tuple(states),
+            actions=tuple(actions),
+            episodes=tuple(label_names[int(pair) % len(label_names)] for pair in pairs),
+            environment=environment,
+            given_next=next_state is not None,
+            words={word: column for word, column in wanted.items() if column is not None},
+        )
+
+    @classmethod
+    def from_lists(
+        cls,
+        trajectories: Sequence[tuple[Sequence[Label], Sequence[Label]]],
+        environment: Environment | None = None,
+        *,
+        tasks: Sequence[Label] | None = None,
+    ) -> "Demonstrations":
+        """Demonstrations from (states, actions) pairs of any lengths, by name; a last state may lack its action.
+
+        `tasks` names the task of each trajectory; trajectories of one task are its episodes. Without it
+        every trajectory is a task of its own.
+        """
+        if len(trajectories) == 0:
+            raise InputError("there are no trajectories.")
+        owners = tuple(range(len(trajectories))) if tasks is None else tuple(tasks)
+        if len(owners) != len(trajectories):
+            raise InputError(
+                f"{len(owners)} tasks for {len(trajectories)} trajectories. Name the task of each trajectory."
+            )
+        columns: dict[str, list[Any]] = {
+            "task": [],
+            "episode": [],
+            "step": [],
+            "state": [],
+            "action": [],
+        }
+        told: dict[Label, int] = {}
+        for number, (owner, (visited, taken)) in enumerate(zip(owners, trajectories)):
+            if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
+                raise InputError(
+                    f"trajectory {number} has {len(visited)} states and {len(taken)} actions. Give one action for each "
+                    "state, or one fewer where the last state has none."
+                )
+            episode = told[owner] = told.get(owner, -1) + 1
+            columns["task"] += [owner] * len(visited)
+            columns["episode"] += [episode] * len(visited)
+            columns["step"] += range(len(visited))
+            columns["state"] += list(visited)
+            columns["action"] += list(taken) + [None] * (len(visited) - len(taken))
+        # object columns keep every label as it was given: None must not turn whole numbers into floats
+        frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(
+            {"episode": int, "step": int}
+        )
+        return cls.from_frame(frame, environment, episode="episode", step="step")
+
+    @classmethod
+    def _assembled(
+        cls,
+        rows: pd.DataFrame,
+        *,
+        tasks: tuple[Label, ...],
+        states: tuple[Label, ...],
+        actions: tuple[Label, ...],
+        episodes: tuple[Label, ...],
+        environment: Environment | None,
+        given_next: bool,
+        words: dict[str, str],
+    ) -> "Demonstrations":
+        """Sort, check and link the rows: the one door through which every table comes in."""
+        order = np.lexsort((rows["step"].to_numpy(), rows["episode"].to_numpy(), rows["task"].to_numpy()))
+        row_numbers = order  # the users' row of each sorted row, for messages
+        rows = rows.iloc[order].reset_index(drop=True)
+
+        same_episode = (rows["episode"].diff() == 0).to_numpy()  # as the row above
+        repeated = np.flatnonzero(same_episode & (rows["step"] == rows["step"].shift()).to_numpy())
+        if repeated.size:
+            first, second = sorted(row_numbers[[repeated[0] - 1, repeated[0]]])
+            episode = episodes[rows["episode"][repeated[0]]]
+            raise InputError(
+                f"rows {first} and {second} (rows count from 0) are the same step: task "
+                f"{tasks[rows['task'][repeated[0]]]!r}, episode {episode!r}, step {rows['step'][repeated[0]]!r}"
+                f" ({repeated.size} such pair{'s' if repeated.size > 1 else ''}). Keep one of them."
+            )
+        if environment is not None:
+            _check_choices(rows, row_numbers, environment)
+
+        whole = pd.api.types.is_integer_dtype(rows["step"].dtype)
+        adjacent = same_episode & ((rows["step"].diff() == 1).to_numpy() if whole else True)
+        follower = rows["state"].shift(-1, fill_value=NONE).to_numpy()
+        has_follower = np.append(adjacent[1:], False) & (follower != NONE)
+        next_state = rows["next_state"].to_numpy().copy()
+        clash = np.flatnonzero(has_follower & (next_state != NONE) & (next_state != follower))
+        if clash.size:
+            at = clash[0]
+            raise InputError(
+                f"row {row_numbers[at]} (rows count from 0) says that state {states[next_state[at]]!r} comes next, "
+                f"but the following step is in {states[follower[at]]!r}. Mark where episodes begin, or leave "
+                f"{words.get('next_state', 'next_state')!r} out."
+            )
+        acted = rows["action"].to_numpy() != NONE
+        next_state = np.where(has_follower & acted & (next_state == NONE), follower, next_state)
+
+        known = rows["state"].to_numpy() != NONE
+        warnings = []
+        if not known.all():
+            warnings.append(f"{(~known).sum()} rows have no state and are left out; nothing follows across them.")
+        gaps = int((same_episode & ~adjacent).sum())
+        if gaps:
+            warnings.append(f"{gaps} gaps in the steps: no transition is counted across them.")
+        if not (acted & known).any():
+            raise InputError("there is no row with both a state and an action: nothing was demonstrated.")
+        demonstrations = cls(
+            tasks=tasks,
+            states=states,
+            actions=actions,
+            episodes=episodes,
+            task=rows["task"].to_numpy()[known],
+            episode=rows["episode"].to_numpy()[known],
+            step=rows["step"].to_numpy()[known],
+            state=rows["state"].to_numpy()[known],
+            action=rows["action"].to_numpy()[known],
+            next_state=next_state[known],
+            warnings=tuple(warnings),
+        )
+        if environment is not None:
+            impossible = demonstrations._impossible_moves(environment)
+            demonstrations = demonstrations._with_warnings(*impossible)
+        return demonstrations
+
+    # ---- counts --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> Int[np.ndarray, "task S A"]:
+        """How often each task took each action in each state: all that a reactive policy's likelihood needs."""
+        shape = (self.num_tasks, len(self.states), len(self.actions))
+        made = self.action != NONE
+        flat = np.ravel_multi_index((self.task[made], self.state[made], self.action[made]), shape)
+        return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+    @cached_property
+    def visits(self) -> Int[np.ndarray, "task S"]:
+        """How often each task was in each state, whether or not it chose there."""
+        shape = (self.num_tasks, len(self.states))
+        flat = np.ravel_multi_index((self.task, self.state), shape)
+        return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+    def transition_counts(self, task: Label | None = None) -> sp.csr_array:
+        """How often each next state followed: a sparse matrix [S·A, S], row s·A + a; of one task, or of all."""
+        used = (self.action != NONE) & (self.next_state != NONE)
+        if task is not None:
+            if task not in self.tasks:
+                raise InputError(f"there is no task {task!r}. The tasks are {', '.join(map(repr, self.tasks))}.")
+            used &= self.task == self.tasks.index(task)
+        shape = (len(self.states) * len(self.actions), len(self.states))
+        rows = self.state[used] * len(self.actions) + self.action[used]
+        counts = sp.csr_array((np.ones(used.sum(), dtype=np.int64), (rows, self.next_state[used])), shape=shape)
+        counts.sum_duplicates()
+        return counts
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def num_steps(self) -> int:
+        """The number of choices."""
+        return int((self.action != NONE).sum())
+
+    # ---- out again -----------------------------------------------------------------------------------------
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """One row a step, by name, in order of task, episode and step: the inverse of `from_frame`."""
+
+        def named(index: np.ndarray, names: tuple[Label, ...]) -> list[Label | None]:
+            return [None if i == NONE else names[i] for i in index.tolist()]
+
+        return frame_of(
+            {
+                "task": named(self.task, self.tasks),
+                "episode": named(self.episode, self.episodes),
+                "step": self.step,
+                "state": named(self.state, self.states),
+                "action": named(self.action, self.actions),
+                "next_state": named(self.next_state, self.states),
+            },
+            backend,
+        )
+
+    def with_memory(self, environment: Environment) -> "Demonstrations":
+        """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
+        if environment.pairs is None:
+            raise InputError("this environment has no memory: make one with environment.with_memory().")
+        follows = np.zeros(len(self.task), dtype=bool)
+        follows[1:] = (np.diff(self.episode) == 0) & (self.next_state[:-1] == self.state[1:])
+        previous = np.where(follows, np.roll(self.state, 1), NONE)
+        number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
+        keys = np.stack([previous, self.state], axis=1)
+        distinct, where = np.unique(keys, axis=0, return_inverse=True)
+        unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
+        if unknown:
+            p, s = unknown[0]
+            raise InputError(
+                f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
+            )
+        state = np.array([number[p, s] for p, s in distinct.tolist()])[where.ravel()]
+        continues = np.append(follows[1:], False)
+        # the pair that comes next: the next row's where there is one, else (this state, what followed)
+        after = np.array(
+            [number.get((int(s), int(t)), NONE) for s, t in zip(self.state, self.next_state)], dtype=np.int64
+        )
+        next_state = np.where(continues, np.roll(state, -1), after)
+        return type(self)(
+            tasks=self.tasks,
+            states=environment.states,
+            actions=environment.actions,
+            episodes=self.episodes,
+            task=self.task,
+            episode=self.episode,
+            step=self.step,
+            state=state,
+            action=self.action,
+            next_state=next_state,
+            warnings=self.warnings,
+        )
+
+    def __repr__(self) -> str:
+        def some(count: int, what: str) -> str:
+            return f"{count} {what}{'' if count == 1 else 's'}"
+
+        return (
+            f"Demonstrations({some(self.num_tasks, 'task')}, {some(self.num_episodes, 'episode')}, "
+            f"{some(self.num_steps, 'choice')}, {int((self.visits.sum(axis=0) > 0).sum())} of "
+            f"{some(len(self.states), 'state')} visited)"
+        )
+
+    def _impossible_moves(self, environment: Environment) -> tuple[str, ...]:
+        seen = self.transition_counts().tocoo()
+        probability = np.asarray(environment.matrix[seen.row, seen.col]).ravel()
+        bad = np.flatnonzero(probability <= 0)
+        if bad.size == 0:
+            return ()
+        state, action = divmod(int(seen.row[bad[0]]), len(self.actions))
+        return (
+            f"{seen.data[bad].sum()} observed transitions are impossible in this environment, for example "
+            f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}.",
+        )
+
+    def _with_warnings(self, *more: str) -> "Demonstrations":
+        if not more:
+            return self
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return type(self)(**fields | {"warnings": self.warnings + more})
+
+
+def _check_choices(rows: pd.DataFrame, row_numbers: np.ndarray, environment: Environment) -> None:
+    """Every action taken exists where it was taken."""
+    state, action = rows["state"].to_numpy(), rows["action"].to_numpy()
+    chosen = np.flatnonzero((state != NONE) & (action != NONE))
+    wrong = chosen[~environment.available[state[chosen], action[chosen]]]
+    if wrong.size == 0:
+        return
+    at = wrong[np.argmin(row_numbers[wrong])]
+    where = environment.states[state[at]]
+    more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
+    if environment.is_terminal[state[at]]:
+        raise InputError(
+            f"row {row_numbers[at]} (rows count from 0): action {environment.actions[action[at]]!r} is taken in state "
+            f"{where!r}, which is terminal{more}. Leave the action empty there, or start a new episode."
+        )
+    possible = [environment.actions[a] for a in np.flatnonzero(environment.available[state[at]])]
+    raise InputError(
+        f"row {row_numbers[at]} (rows count from 0): action {environment.actions[action[at]]!r} does not exist in "
+        f"state {where!r}{more}. There one can: {', '.join(map(repr, possible))}."
+    )
+
+
+def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:
+    """Numbers for the values of a column, in order of first appearance, and the values."""
+    codes, names = pd.factorize(column)
+    return codes, checked_labels(list(names), len(names), "task")
+
+
+def _sorted_labels(column: pd.Series) -> tuple[Label, ...]:
+    names = checked_labels(list(pd.unique(column.dropna())), column.nunique(), "name")
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:  # names of several types have no order of their own
+        return tuple(sorted(names, key=str))
+
+
+def _ordered_steps(column: pd.Series, name: str) -> np.ndarray:
+    """Steps as whole numbers where they are, as they came otherwise."""
+    if pd.api.types.is_float_dtype(column.dtype) and (column == column.round()).all():
+        return column.to_numpy().astype(np.int64)
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column.to_numpy()
+    raise InputError(f"column {name!r} must hold numbers or times, which say what came first; found {column[0]!r}.")

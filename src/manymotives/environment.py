@@ -1,0 +1,419 @@
+"""What agents act in: a controlled Markov process ν = (S, A, T), checked once here and trusted afterwards."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from manymotives.errors import InputError
+from manymotives.labels import Label, checked_labels, index_of, indices_of
+from manymotives.tables import Backend, columns_of, frame_of
+
+ROW_SUM_TOLERANCE = 1e-8  # what float64 rounding and a table printed to nine digits leave
+DENSE_BYTES = 2 * 2**30  # a dense [S, A, S] array past this is refused, not attempted
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Environment:
+    """A controlled Markov process with its discount, start distribution and names.
+
+    Parameters
+    ----------
+    transitions
+        Probabilities of the next state: an array [S, A, S], or a scipy.sparse matrix [S·A, S] whose row
+        s·A + a belongs to action a in state s. Kept in the form given.
+    discount
+        γ in [0, 1). It changes what a reward means, so it has no default.
+    states, actions
+        Names; 0, 1, 2, … if absent.
+    available
+        Boolean [S, A]: which actions exist where (default: all). Rows of the others are ignored.
+    terminal
+        Names of the states that end an episode: their reward is received once, V = ρ. (An *absorbing*
+        state is an ordinary one that leads to itself: V = ρ / (1 − γ).)
+    start
+        Where episodes begin: probabilities [S], or a mapping from state names to probabilities (default:
+        every state that is not terminal, equally).
+    reward
+        The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
+    coordinates
+        [S, 2]: where to draw each state.
+    """
+
+    transitions: Float[np.ndarray, "S A S"] | sp.csr_array
+    discount: float
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    available: Bool[np.ndarray, "S A"]
+    is_terminal: Bool[np.ndarray, " S"]
+    start: Float[np.ndarray, " S"]
+    reward: Float[np.ndarray, " S"] | Float[np.ndarray, "S A"] | None
+    coordinates: Float[np.ndarray, "S 2"] | None
+    pairs: Int[np.ndarray, "S 2"] | None  # (previous, current) state, where states are such pairs; see `with_memory`
+
+    def __init__(
+        self,
+        transitions: Any,
+        *,
+        discount: float,
+        states: Sequence[Label] | None = None,
+        actions: Sequence[Label] | None = None,
+        available: Any = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+        reward: Any = None,
+        coordinates: Any = None,
+    ) -> None:
+        rows, num_states, num_actions = _rows_of(transitions, actions)
+        state_names = checked_labels(states, num_states, "state")
+        action_names = checked_labels(actions, num_actions, "action")
+
+        is_terminal = np.zeros(num_states, dtype=bool)
+        is_terminal[[index_of(name, state_names, "state") for name in terminal]] = True
+        exists = _checked_available(available, is_terminal, state_names, num_actions)
+        rows = _checked_rows(rows, exists, state_names, action_names)
+
+        sparse = sp.issparse(transitions)
+        freeze = object.__setattr__
+        freeze(self, "transitions", rows if sparse else rows.reshape(num_states, num_actions, num_states))
+        freeze(self, "discount", _checked_discount(discount))
+        freeze(self, "states", state_names)
+        freeze(self, "actions", action_names)
+        freeze(self, "available", _read_only(exists))
+        freeze(self, "is_terminal", _read_only(is_terminal))
+        freeze(self, "start", _checked_start(start, is_terminal, state_names))
+        freeze(self, "reward", _checked_own_reward(reward, num_states, num_actions))
+        freeze(self, "coordinates", _checked_coordinates(coordinates, num_states))
+        freeze(self, "pairs", None)
+
+    # ---- from tables and back ------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        discount: float,
+        state: str = "state",
+        action: str = "action",
+        next_state: str = "next_state",
+        probability: str = "probability",
+        states: Sequence[Label] | None = None,
+        actions: Sequence[Label] | None = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+        reward: Any = None,
+        coordinates: Any = None,
+    ) -> "Environment":
+        """An environment from a long table, one row for each (state, action, next state) that can happen.
+
+        Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
+        state terminal; so does `terminal`. Names are taken in order of appearance unless given.
+        """
+        wanted = {"state": state, "action": action, "next_state": next_state, "probability": probability}
+        table = columns_of(frame, wanted, "the environment table")
+        is_end = table[["action", "next_state", "probability"]].isna().all(axis=1)
+        ends, moves = table["state"][is_end], table[~is_end]
+        for word, column in wanted.items():
+            holes = np.flatnonzero(moves[word].isna())
+            if holes.size:
+                raise InputError(
+                    f"the environment table has no {column!r} in row {moves.index[holes[0]]} (rows count from 0). Fill "
+                    "it in; a row with a state and nothing else declares that state terminal."
+                )
+        probabilities = pd.to_numeric(moves["probability"], errors="coerce").to_numpy(dtype=float)
+        if np.isnan(probabilities).any():
+            row = moves.index[np.flatnonzero(np.isnan(probabilities))[0]]
+            raise InputError(
+                f"the environment table's {probability!r} is not a number in row {row} (rows count from 0): "
+                f"{table['probability'][row]!r}."
+            )
+        if states is None:
+            states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
+        if actions is None:
+            actions = list(dict.fromkeys(moves["action"]))
+        if not actions:
+            raise InputError("the environment table has no actions: every row only declares a terminal state.")
+        here = indices_of(moves["state"], states, "state", state)
+        act = indices_of(moves["action"], actions, "action", action)
+        there = indices_of(moves["next_state"], states, "state", next_state)
+        _refuse_repeats(moves, here, act, there)
+
+        num_states, num_actions = len(states), len(actions)
+        rows = here * num_actions + act
+        shape = (num_states * num_actions, num_states)
+        matrix = sp.csr_array((probabilities, (rows, there)), shape=shape)
+        available = np.zeros((num_states, num_actions), dtype=bool)
+        available[here, act] = True
+        # a table is sparse by nature, but a small problem is easier to look at as an array
+        small = num_states <= 128
+        return cls(
+            matrix.toarray().reshape(num_states, num_actions, num_states) if small else matrix,
+            discount=discount,
+            states=states,
+            actions=actions,
+            available=available,
+            terminal=[*dict.fromkeys([*ends, *terminal])],
+            start=start,
+            reward=reward,
+            coordinates=coordinates,
+        )
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """The long table of this environment: `from_frame` reads it back."""
+        entries = self.matrix.tocoo()
+        kept = np.flatnonzero(entries.data > 0)
+        kept = kept[np.lexsort((entries.col[kept], entries.row[kept]))]
+        here, act = np.divmod(entries.row[kept], self.num_actions)
+        ends = [self.states[s] for s in np.flatnonzero(self.is_terminal)]
+        blank = [None] * len(ends)
+        return frame_of(
+            {
+                "state": [self.states[s] for s in here] + ends,
+                "action": [self.actions[a] for a in act] + blank,
+                "next_state": [self.states[s] for s in entries.col[kept]] + blank,
+                "probability": [*map(float, entries.data[kept]), *blank],
+            },
+            backend,
+        )
+
+    # ---- derived -------------------------------------------------------------------------------------------
+
+    @property
+    def num_states(self) -> int:
+        return len(self.states)
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def is_absorbing(self) -> Bool[np.ndarray, " S"]:
+        """States that every available action leads back to, for ever."""
+        rows = np.arange(self.num_states * self.num_actions)
+        stays = np.asarray(self.matrix[rows, rows // self.num_actions]).reshape(self.available.shape)
+        return ~self.is_terminal & np.where(self.available, stays >= 1 - ROW_SUM_TOLERANCE, True).all(axis=1)
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Transitions as a sparse matrix [S·A, S], row s·A + a; zero rows where an action does not exist."""
+        if sp.issparse(self.transitions):
+            return self.transitions
+        return sp.csr_array(self.transitions.reshape(-1, self.num_states))
+
+    @cached_property
+    def tensor(self) -> Float[np.ndarray, "S A S"]:
+        """Transitions as a dense array [S, A, S]; zero rows where an action does not exist."""
+        if not sp.issparse(self.transitions):
+            return self.transitions
+        shape = (self.num_states, self.num_actions, self.num_states)
+        if 8 * math.prod(shape) > DENSE_BYTES:
+            raise InputError(
+                f"a dense transition array {list(shape)} would take {8 * math.prod(shape) / 2**30:.0f} GiB. "
+                "Pass rewards as NumPy arrays: planning is then sparse."
+            )
+        return _read_only(self.matrix.toarray().reshape(shape))
+
+    def with_memory(self) -> "Environment":
+        """The same environment with (previous state, state) as its states.
+
+        A policy with one step of memory here is an ordinary policy there. Only pairs that can occur exist; the
+        first step of an episode has no previous state and its pair is named "→state". `pairs` holds the two
+        indices ((−1, s) for first steps), so `reward[environment.pairs[:, 1]]` lifts a reward on states.
+        """
+        moves = self.matrix.tocoo()
+        possible = moves.data > 0
+        follows = np.unique(np.stack([moves.row[possible] // self.num_actions, moves.col[possible]], axis=1), axis=0)
+        first = np.stack([np.full(self.num_states, -1), np.arange(self.num_states)], axis=1)
+        pairs = np.concatenate([first, follows]).astype(np.int64)
+        number = {(int(before), int(now)): index for index, (before, now) in enumerate(pairs)}
+
+        # (previous, s) moves under action a to (s, s'), wherever s moves to s' under a
+        current = pairs[:, 1]
+        rows = (current[:, None] * self.num_actions + np.arange(self.num_actions)).ravel()
+        lifted = self.matrix[rows].tocoo()
+        sources = current[lifted.row // self.num_actions]
+        columns = np.array([number[int(s), int(t)] for s, t in zip(sources, lifted.col)], dtype=np.int64)
+        matrix = sp.csr_array((lifted.data, (lifted.row, columns)), shape=(rows.size, len(pairs)))
+        names = [f"→{self.states[s]}" if p < 0 else f"{self.states[p]}→{self.states[s]}" for p, s in pairs]
+        start = np.zeros(len(pairs))
+        start[: self.num_states] = self.start
+        remembering = type(self)(
+            matrix if sp.issparse(self.transitions) else matrix.toarray().reshape(len(pairs), self.num_actions, -1),
+            discount=self.discount,
+            states=names,
+            actions=self.actions,
+            available=self.available[current],
+            terminal=[names[index] for index in np.flatnonzero(self.is_terminal[current])],
+            start=start,
+            reward=None if self.reward is None else self.reward[current],
+            coordinates=None if self.coordinates is None else self.coordinates[current],
+        )
+        object.__setattr__(remembering, "pairs", _read_only(pairs))
+        return remembering
+
+    def __repr__(self) -> str:
+        form = "sparse" if sp.issparse(self.transitions) else "dense"
+        ends = f", {self.is_terminal.sum()} terminal" if self.is_terminal.any() else ""
+        own = ", with its own reward" if self.reward is not None else ""
+        return (
+            f"Environment({self.num_states} states{ends}, {self.num_actions} actions, "
+            f"discount {self.discount:g}, {form} transitions{own})"
+        )
+
+
+# ---- checks, in the order in which the constructor makes them ----------------------------------------------
+
+
+def _rows_of(transitions: Any, actions: Sequence[Label] | None) -> tuple[Any, int, int]:
+    """Transitions as rows [S·A, S], dense or sparse, in float64 and owned by us."""
+    if sp.issparse(transitions):
+        rows = sp.csr_array(transitions, dtype=np.float64, copy=True)
+        rows.sum_duplicates()
+        height, num_states = rows.shape
+        if num_states == 0 or height == 0 or height % num_states:
+            raise InputError(
+                "sparse transitions must have the shape [S·A, S], row s·A + a for action a in state s; found "
+                f"{list(rows.shape)}."
+            )
+        return rows, num_states, height // num_states
+    array = np.array(transitions, dtype=np.float64, order="C")
+    if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
+        raise InputError(
+            f"transitions must have the shape [S, A, S] (states, actions, next states); found {list(array.shape)}."
+        )
+    return array.reshape(-1, array.shape[2]), array.shape[0], array.shape[1]
+
+
+def _checked_available(
+    available: Any, is_terminal: np.ndarray, states: tuple[Label, ...], num_actions: int
+) -> np.ndarray:
+    shape = (len(states), num_actions)
+    exists = np.ones(shape, dtype=bool) if available is None else np.array(available)
+    if exists.shape != shape or exists.dtype != bool:
+        raise InputError(
+            f"available must be a boolean array of shape {list(shape)} (states, actions); found {exists.dtype} "
+            f"of shape {list(exists.shape)}."
+        )
+    exists[is_terminal] = False  # an episode has ended there: nothing is chosen
+    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_terminal)
+    if stuck.size:
+        more = f" (and {stuck.size - 1} more)" if stuck.size > 1 else ""
+        raise InputError(
+            f"state {states[stuck[0]]!r}{more} has no action. If episodes end there, list it in terminal=…; "
+            "otherwise give it an action."
+        )
+    return exists
+
+
+def _checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], actions: tuple[Label, ...]) -> Any:
+    """Rows of existing actions are distributions; the others become zero."""
+    keep = exists.ravel()
+    if sp.issparse(rows):
+        rows = sp.csr_array(sp.diags_array(keep.astype(float)) @ rows)
+        rows.eliminate_zeros()
+        entries, entry_rows = rows.data, np.repeat(np.arange(keep.size), np.diff(rows.indptr))
+    else:
+        rows[~keep] = 0.0
+        entries, entry_rows = rows, np.arange(keep.size)[:, None]
+
+    def name(row: int) -> str:
+        state, action = divmod(int(row), len(actions))
+        return f"state {states[state]!r}, action {actions[action]!r}"
+
+    wrong = ~np.isfinite(entries) | (entries < 0)
+    if wrong.any():
+        row = np.broadcast_to(entry_rows, entries.shape)[wrong][0]
+        raise InputError(
+            f"transitions for {name(row)} contain {entries[wrong][0]:g}. Probabilities are finite and not negative."
+        )
+    sums = np.asarray(rows.sum(axis=1)).ravel()
+    off = np.flatnonzero(keep & (np.abs(sums - 1) > ROW_SUM_TOLERANCE))
+    if off.size:
+        more = f" ({off.size - 1} more rows are off as well)" if off.size > 1 else ""
+        cure = (
+            "If the action does not exist there, say so with available=…." if sums[off[0]] == 0 else "Normalise them."
+        )
+        raise InputError(f"transitions for {name(off[0])} sum to {sums[off[0]]:.10g}, not 1{more}. {cure}")
+    # exact to rounding from here on: a row that sums to 1 + 1e-9 would bias V by 1e-9 / (1 − γ)²
+    scale = np.where(keep, 1 / np.where(keep, sums, 1), 0)
+    if sp.issparse(rows):
+        rows = sp.csr_array(sp.diags_array(scale) @ rows)
+        for part in (rows.data, rows.indices, rows.indptr):
+            part.flags.writeable = False
+        return rows
+    return _read_only(rows * scale[:, None])
+
+
+def _checked_discount(discount: float) -> float:
+    if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
+        raise InputError(f"discount must lie in [0, 1); found {discount!r}.")
+    return float(discount)
+
+
+def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...]) -> np.ndarray:
+    if start is None:
+        if is_terminal.all():
+            raise InputError("every state is terminal: nothing can ever be chosen.")
+        return _read_only(~is_terminal / (~is_terminal).sum())
+    if isinstance(start, Mapping):
+        probabilities = np.zeros(len(states))
+        for name, probability in start.items():
+            probabilities[index_of(name, states, "state")] = probability
+    else:
+        probabilities = np.array(start, dtype=np.float64)
+    if probabilities.shape != (len(states),):
+        raise InputError(
+            f"start must have one probability for each of the {len(states)} states; found the shape "
+            f"{list(probabilities.shape)}."
+        )
+    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
+        raise InputError("start contains a probability that is negative or not finite.")
+    if abs(probabilities.sum() - 1) > ROW_SUM_TOLERANCE:
+        raise InputError(f"start sums to {probabilities.sum():.10g}, not 1.")
+    return _read_only(probabilities / probabilities.sum())
+
+
+def _checked_own_reward(reward: Any, num_states: int, num_actions: int) -> np.ndarray | None:
+    if reward is None:
+        return None
+    values = np.array(reward, dtype=np.float64)
+    if values.shape not in ((num_states,), (num_states, num_actions)):
+        raise InputError(
+            f"reward must have the shape [{num_states}] (states) or [{num_states}, {num_actions}] (states, "
+            f"actions); found {list(values.shape)}."
+        )
+    if not np.isfinite(values).all():
+        raise InputError("reward contains a value that is not finite.")
+    return _read_only(values)
+
+
+def _checked_coordinates(coordinates: Any, num_states: int) -> np.ndarray | None:
+    if coordinates is None:
+        return None
+    places = np.array(coordinates, dtype=np.float64)
+    if places.shape != (num_states, 2) or not np.isfinite(places).all():
+        raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
+    return _read_only(places)
+
+
+def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, there: np.ndarray) -> None:
+    keys = pd.DataFrame({"here": here, "act": act, "there": there})
+    again = np.flatnonzero(keys.duplicated())
+    if again.size:
+        row = moves.iloc[again[0]]
+        raise InputError(
+            f"the environment table gives the probability of state {row['state']!r}, action {row['action']!r}, next "
+            f"state {row['next_state']!r} twice, again in row {moves.index[again[0]]} (rows count from 0). Keep one."
+        )
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

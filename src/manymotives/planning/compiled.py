@@ -1,0 +1,106 @@
+"""Planning for whole batches on the CPU: NumPy in, NumPy out, blocks of rewards spread over the cores."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from manymotives.environment import Environment
+from manymotives.planning import kernels
+from manymotives.planning.lanes import WIDTH
+from manymotives.planning.problem import LIMIT, Solution, allowed_actions
+
+MAX_STATES = 128  # past this the eliminations leave the caches, and the sparse planner wins
+
+
+def plan_dense(
+    environment: Environment,
+    rewards: np.ndarray,  # [B, S, 1 or A]
+    temperatures: np.ndarray | None,  # [B] inverse temperatures
+    start: np.ndarray | None,  # [B, S] actions
+) -> Solution:
+    """Plans of rewards in one small environment."""
+    num_rewards, num_states, _ = rewards.shape
+    num_actions = environment.num_actions
+    rewards = _whole_blocks(rewards)
+    inverse = np.empty(0) if temperatures is None else _whole_blocks(temperatures)
+    first = np.empty((0, 0), dtype=np.int64) if start is None else _whole_blocks(start)
+    padded = len(rewards)
+    # one allocation for all results: the allocator then reuses it from call to call, where several smaller ones are
+    # returned to the system and mapped anew, which at S = 5 costs more than planning
+    widths = (num_states * num_actions, num_states, num_states, 1, 1)
+    parts = np.split(np.empty(padded * sum(widths)), np.cumsum(widths)[:-1] * padded)
+    q = parts[0].reshape(padded, num_states, num_actions)
+    value = parts[1].reshape(padded, num_states)
+    actions = parts[2].view(np.int64).reshape(padded, num_states)
+    residual = parts[3]
+    solves = parts[4].view(np.int64)
+    transitions = _discounted(environment)
+    forbidden = ~allowed_actions(environment).ravel()
+    # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/0002)
+    sweeps = 3 + num_states // 6
+
+    def work(begin: int, end: int) -> None:
+        kernels.plan_batch(
+            transitions,
+            forbidden,
+            rewards,
+            inverse,
+            first,
+            sweeps,
+            LIMIT,
+            begin,
+            end,
+            q,
+            value,
+            actions,
+            residual,
+            solves,
+        )
+
+    _in_parallel(work, padded, cost=num_states**2 * (num_states + 8 * num_actions))
+    return Solution(*(array[:num_rewards] for array in (q, value, actions, residual, solves)))
+
+
+def evaluate_dense(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
+    num_policies, num_states, _ = policies.shape
+    policies, rewards = _whole_blocks(policies), _whole_blocks(rewards)
+    value = np.empty((len(policies), num_states))
+    transitions = _discounted(environment)
+
+    def work(begin: int, end: int) -> None:
+        kernels.evaluate_batch(transitions, policies, rewards, begin, end, value)
+
+    _in_parallel(work, len(policies), cost=num_states**3)
+    return value[:num_policies]
+
+
+def _whole_blocks(array: np.ndarray) -> np.ndarray:
+    """Contiguous, and as long as a whole number of blocks: the last entry is repeated."""
+    missing = -len(array) % WIDTH
+    if missing == 0:
+        return np.ascontiguousarray(array)
+    return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _discounted(environment: Environment) -> np.ndarray:
+    return np.ascontiguousarray(environment.discount * environment.tensor.reshape(-1, environment.num_states))
+
+
+def _in_parallel(work: Callable[[int, int], None], count: int, cost: int) -> None:
+    """Run `work(begin, end)` over parts of range(count), on every core if that is worth a thread.
+
+    Threads, not Numba's parallel loops: the kernels release the lock, and may be called from many threads.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    blocks = -(-count // WIDTH)
+    if cores == 1 or blocks < 2 or count * cost < 2_000_000:  # about a millisecond of work
+        work(0, count)
+        return
+    # several pieces a core, because rewards differ in how many solves they need and cores in what else they do
+    pieces = min(blocks, 4 * cores)
+    edges = [min(count, WIDTH * (blocks * piece // pieces)) for piece in range(pieces + 1)]
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))

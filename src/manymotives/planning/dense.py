@@ -1,0 +1,134 @@
+"""Differentiable planning: JAX in, JAX out, on any device, in the precision of the rewards.
+
+The optimal policy π is found by policy iteration outside the reach of differentiation; one more evaluation of that
+fixed policy then gives values *and* exact first derivatives, because at an optimum the change of the policy has no
+first-order effect:  dV = (I − γP_π)^{-1} π·dρ,  one adjoint solve. At a tie between actions this is a subgradient.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from manymotives.environment import Environment
+from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
+
+
+def plan_traced(environment: Environment, rewards: Array, temperatures: Array | None, start: Any) -> Solution:
+    """Plans of rewards [B, S, 1 or A]."""
+    dtype = rewards.dtype
+    return _plan_batch(
+        jnp.asarray(environment.discount * environment.tensor, dtype),
+        jnp.asarray(allowed_actions(environment)),
+        rewards,
+        None if temperatures is None else temperatures.astype(dtype),
+        None if start is None else jnp.asarray(start),
+    )
+
+
+@jax.jit  # compiled once for each shape, not for each call
+def _plan_batch(
+    transitions: Float[Array, "S A S"],
+    allowed: Bool[Array, "S A"],
+    rewards: Float[Array, "B S _"],
+    temperatures: Float[Array, " B"] | None,
+    start: Int[Array, "B S"] | None,
+) -> Solution:
+    soft = temperatures is not None
+    num_states, num_actions = allowed.shape
+    on_pairs = jnp.broadcast_to(rewards, (len(rewards), num_states, num_actions))
+    inverse = jnp.ones(len(rewards), rewards.dtype) if temperatures is None else temperatures
+    first = None if start is None else jax.nn.one_hot(start, num_actions, dtype=rewards.dtype)
+    solve = partial(plan_one, transitions, allowed, soft)
+    q, value, residual, solves = jax.vmap(solve, in_axes=(None if first is None else 0, 0, 0))(first, on_pairs, inverse)
+    slack = rounding(jnp.abs(value).max(axis=1), num_states, float(np.finfo(q.dtype).eps))
+    actions = (q >= (q.max(axis=2) - slack[:, None])[..., None]).argmax(axis=2)
+    return Solution(q, value, actions, residual, solves)
+
+
+def plan_one(
+    transitions: Float[Array, "S A S"],  # already multiplied by the discount
+    allowed: Bool[Array, "S A"],
+    soft: bool,
+    first: Float[Array, "S A"] | None,  # a policy to start from
+    rewards: Float[Array, "S A"],
+    inverse_temperature: Float[Array, ""],
+) -> tuple[Float[Array, "S A"], Float[Array, " S"], Float[Array, ""], Int[Array, ""]]:
+    """Policy iteration for one reward: q, value, Bellman residual, number of linear solves."""
+    frozen_rewards, frozen_temperature = lax.stop_gradient((rewards, inverse_temperature))
+
+    def backup(r: Array, value: Array) -> Array:
+        return jnp.where(allowed, r + transitions @ value, -jnp.inf)
+
+    def improve(q: Array, policy: Array, slack: Array) -> tuple[Array, Array, Array]:
+        """A better policy, its one-step value, and whether it differs from the one it came from."""
+        if soft:
+            value = jax.nn.logsumexp(frozen_temperature * q, axis=1) / frozen_temperature
+            return jnp.exp(frozen_temperature * (q - value[:, None])), value, jnp.array(True)
+        best = q.max(axis=1)
+        taken = jnp.where(policy > 0, q, 0).sum(axis=1)
+        better = best > taken + slack  # ties keep the action taken, so that equal actions cannot take turns
+        greedy = jax.nn.one_hot(q.argmax(axis=1), q.shape[1], dtype=q.dtype)
+        return jnp.where(better[:, None], greedy, policy), best, better.any()
+
+    def unsettled(state: tuple[Array, Array, Array, Array]) -> Array:
+        _, _, again, solves = state
+        return again & (solves < LIMIT)
+
+    def step(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        policy, _, _, solves = state
+        value = evaluate_one(transitions, policy, frozen_rewards, frozen_temperature, soft)
+        slack = rounding(jnp.abs(value).max(), value.size, float(np.finfo(value.dtype).eps))
+        better, one_step, switched = improve(backup(frozen_rewards, value), policy, slack)
+        residual = jnp.abs(one_step - value).max()
+        return better, residual, (residual > slack) if soft else switched, solves + 1
+
+    if first is None:
+        ahead = jnp.where(allowed, frozen_rewards, -jnp.inf).max(axis=1)
+        nowhere = jnp.zeros_like(rewards)  # no action taken yet: every one is better
+        first, _, _ = improve(backup(frozen_rewards, ahead), nowhere, jnp.array(-jnp.inf))
+    begin = (first, jnp.array(jnp.inf, rewards.dtype), jnp.array(True), jnp.array(0))
+    policy, residual, _, solves = lax.while_loop(unsettled, step, begin)
+
+    value = evaluate_one(transitions, lax.stop_gradient(policy), rewards, inverse_temperature, soft)
+    q = backup(rewards, value)
+    if soft:
+        one_step = jax.nn.logsumexp(inverse_temperature * q, axis=1) / inverse_temperature
+    else:
+        one_step = jnp.where(policy > 0, q, 0).sum(axis=1)
+    return q, one_step, residual, solves
+
+
+def evaluate_one(
+    transitions: Float[Array, "S A S"],
+    policy: Float[Array, "S A"],
+    rewards: Float[Array, "S A"],
+    inverse_temperature: Float[Array, ""],
+    soft: bool,
+) -> Float[Array, " S"]:
+    """Solve (I − γP_π) V = r_π (+ H(π) / c for soft optimality)."""
+    moves = jnp.einsum("sa,sat->st", policy, transitions)
+    gain = (policy * rewards).sum(axis=1)
+    if soft:
+        gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / inverse_temperature
+    return jnp.linalg.solve(jnp.eye(len(gain), dtype=gain.dtype) - moves, gain[:, None])[:, 0]
+
+
+def evaluate_traced(environment: Environment, policies: Array, rewards: Array) -> Array:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
+    dtype = jnp.result_type(policies, rewards)
+    transitions = jnp.asarray(environment.discount * environment.tensor, dtype)
+    return _evaluate_batch(transitions, policies.astype(dtype), rewards.astype(dtype))
+
+
+@jax.jit
+def _evaluate_batch(
+    transitions: Float[Array, "S A S"], policies: Float[Array, "B S A"], rewards: Float[Array, "B S _"]
+) -> Float[Array, "B S"]:
+    on_pairs = jnp.broadcast_to(rewards, policies.shape)
+    unused = jnp.ones((), policies.dtype)
+    return jax.vmap(lambda policy, r: evaluate_one(transitions, policy, r, unused, False))(policies, on_pairs)

@@ -1,0 +1,194 @@
+"""Sixteen float64 numbers that Numba treats as one: a vector register (or a few), for planning sixteen rewards at once.
+
+Numba turns loops over a last axis of 16 into scalar code or guards them with aliasing checks; these few
+intrinsics say what is meant, and LLVM maps them to whatever the machine has (AVX-512: two registers, AVX2: four,
+NEON: eight). Sixteen, not eight, because the dependent steps of an elimination leave the arithmetic units waiting
+unless two registers are in flight.
+
+Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row at a time; `row` counts in lanes.
+Numba's cache watches `kernels.py`, not this file: after a change here, touch that one.
+"""
+
+import operator
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, models, overload, register_model
+
+WIDTH = 16
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+
+
+class _LanesType(types.Type):
+    def __init__(self):
+        super().__init__(name=f"Lanes{WIDTH}")
+
+
+_lanes = _LanesType()
+
+
+@register_model(_LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, frontend_type):
+        super().__init__(manager, frontend_type, _VECTOR)
+
+
+def _data(context, builder, array_type, array):
+    """Where an array's numbers begin; they must follow each other as C orders them."""
+    if array_type.layout != "C":
+        raise TypingError("lanes need C-contiguous arrays")
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _pointer(context, builder, array_type, array, row):
+    data = _data(context, builder, array_type, array)
+    element = builder.gep(data, [builder.mul(row, ir.Constant(row.type, WIDTH))])
+    return builder.bitcast(element, _VECTOR.as_pointer())
+
+
+@intrinsic
+def load(typing_context, array, row):
+    """The row-th WIDTH numbers of a contiguous array."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(_pointer(context, builder, signature.args[0], *arguments), align=8)
+
+    return _lanes(array, types.intp), generate
+
+
+@intrinsic
+def store(typing_context, array, row, value):
+    """Overwrite the row-th WIDTH numbers of a contiguous array."""
+
+    def generate(context, builder, signature, arguments):
+        builder.store(arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _lanes), generate
+
+
+def _elements(context, builder, array_type, arguments):
+    """Pointers to the numbers array[start + lane · stride] of a contiguous array, one for each lane."""
+    array, start, stride = arguments
+    data = _data(context, builder, array_type, array)
+    for lane in range(WIDTH):
+        yield (
+            lane,
+            builder.gep(data, [builder.add(start, builder.mul(stride, ir.Constant(stride.type, lane)))]),
+        )
+
+
+@intrinsic
+def gather(typing_context, array, start, stride):
+    """One number for each lane, from array.flat[start + lane · stride]."""
+
+    def generate(context, builder, signature, arguments):
+        value = ir.Constant(_VECTOR, ir.Undefined)
+        for lane, pointer in _elements(context, builder, signature.args[0], arguments):
+            value = builder.insert_element(value, builder.load(pointer), ir.Constant(ir.IntType(32), lane))
+        return value
+
+    return _lanes(array, types.intp, types.intp), generate
+
+
+@intrinsic
+def scatter(typing_context, array, start, stride, value):
+    """One number from each lane, to array.flat[start + lane · stride]; converted to the array's type."""
+
+    def generate(context, builder, signature, arguments):
+        kind = context.get_data_type(signature.args[0].dtype)
+        lanes = arguments[3]
+        if isinstance(kind, ir.IntType):
+            lanes = builder.fptosi(lanes, ir.VectorType(kind, WIDTH))
+        for lane, pointer in _elements(context, builder, signature.args[0], arguments[:3]):
+            builder.store(builder.extract_element(lanes, ir.Constant(ir.IntType(32), lane)), pointer)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, _lanes), generate
+
+
+def _spread(builder, number):
+    empty = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(empty, number, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(first, empty, zeros)
+
+
+@intrinsic
+def spread(typing_context, number):
+    """The same number in every lane."""
+
+    def generate(context, builder, signature, arguments):
+        return _spread(builder, arguments[0])
+
+    return _lanes(types.float64), generate
+
+
+@intrinsic
+def spread_from(typing_context, array, place):
+    """The place-th number of a contiguous array in every lane, without the checks of ordinary indexing."""
+
+    def generate(context, builder, signature, arguments):
+        data = _data(context, builder, signature.args[0], arguments[0])
+        return _spread(builder, builder.load(builder.gep(data, [arguments[1]])))
+
+    return _lanes(array, types.intp), generate
+
+
+@intrinsic
+def fused(typing_context, a, b, c):
+    """a · b + c, rounded once."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{WIDTH}f64")
+        return builder.call(function, arguments)
+
+    return _lanes(_lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def where_greater(typing_context, a, b, yes, no):
+    """`yes` in the lanes where a > b, `no` in the others."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.select(builder.fcmp_ordered(">", *arguments[:2]), *arguments[2:])
+
+    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def any_greater(typing_context, a, b):
+    """Whether a > b in at least one lane."""
+
+    def generate(context, builder, signature, arguments):
+        bits = builder.bitcast(builder.fcmp_ordered(">", *arguments), ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(WIDTH), 0))
+
+    return types.boolean(_lanes, _lanes), generate
+
+
+def _arithmetic(symbol, instruction):
+    @intrinsic
+    def compute(typing_context, a, b):
+        def generate(context, builder, signature, arguments):
+            return getattr(builder, instruction)(*arguments)
+
+        return _lanes(_lanes, _lanes), generate
+
+    @overload(symbol, inline="always")
+    def lane_arithmetic(a, b):
+        if isinstance(a, _LanesType) and isinstance(b, _LanesType):
+            return lambda a, b: compute(a, b)
+        return None
+
+
+for _symbol, _instruction in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _arithmetic(_symbol, _instruction)

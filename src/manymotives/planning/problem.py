@@ -1,0 +1,145 @@
+"""The door to planning: rewards and policies of any batch shape are checked here and trusted afterwards."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+
+LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states
+SPREAD_LIMIT = 1e290  # rewards past this would meet the marker of forbidden actions
+
+
+@dataclass(frozen=True, eq=False)
+class Rewards:
+    """Rewards as planners want them: [*batch, S, 1] on states, [*batch, S, A] on pairs."""
+
+    values: Any
+    batch: tuple[int, ...]
+    is_traced: bool  # JAX in, JAX out
+
+
+class Solution(NamedTuple):
+    """What every planner returns for rewards [B, S, 1 or A]; NumPy or JAX arrays."""
+
+    q: Any  # [B, S, A]; −inf where an action does not exist
+    value: Any  # [B, S]
+    actions: Any  # [B, S]; the lowest index among actions that rounding cannot tell apart
+    residual: Any  # [B] max |V − TV|
+    solves: Any  # [B] linear systems solved
+
+
+def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
+    """Rewards with the shape that `on` promises; zero in terminal states where they lie on pairs."""
+    if on not in ("state", "state_action"):
+        raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
+    is_jax = isinstance(rewards, jax.Array)
+    values = rewards if is_jax else np.asarray(rewards, dtype=np.float64)
+    num_states, num_actions = environment.num_states, environment.num_actions
+    expected = (num_states,) if on == "state" else (num_states, num_actions)
+    if values.shape[-len(expected) :] != expected:
+        described = f"[..., {', '.join(map(str, expected))}]"
+        hint = ""
+        if on == "state" and values.shape[-2:] == (num_states, num_actions):
+            hint = ' For rewards on pairs pass on="state_action".'
+        raise InputError(
+            f"rewards on {on.replace('_', '–')}s must have the shape {described}; found {list(values.shape)}.{hint}"
+        )
+    if not is_jax and values.size and not (values.max() < SPREAD_LIMIT and values.min() > -SPREAD_LIMIT):
+        place = np.argwhere(~(np.abs(values) < SPREAD_LIMIT))[0]
+        state = environment.states[place[-len(expected)]]
+        raise InputError(f"the reward of state {state!r} is {values[tuple(place)]:g}. Rewards are finite numbers.")
+    if on == "state":
+        return Rewards(values[..., None], values.shape[:-1], is_jax)
+    # nothing is chosen in a terminal state, so no pair is rewarded there
+    lives = ~environment.is_terminal[:, None]
+    return Rewards(values * lives, values.shape[:-2], is_jax)
+
+
+def checked_policies(environment: Environment, policies: Any) -> Any:
+    """Probabilities [..., S, A] over available actions; rows of terminal states do not matter."""
+    is_jax = isinstance(policies, jax.Array)
+    values = policies if is_jax else np.asarray(policies, dtype=np.float64)
+    expected = (environment.num_states, environment.num_actions)
+    if values.shape[-2:] != expected:
+        raise InputError(
+            f"policies must have the shape [..., {expected[0]}, {expected[1]}] (states, actions); found "
+            f"{list(values.shape)}."
+        )
+    nominal = np.eye(1, expected[1])[0]  # as in `allowed_actions`
+    if is_jax:
+        return jax.numpy.where(environment.is_terminal[:, None], nominal, values)
+    values = np.where(environment.is_terminal[:, None], nominal, values)
+    wrong = (
+        ~np.isfinite(values)
+        | (values < -1e-12)
+        | (~allowed_actions(environment) & (values > 1e-12))
+        | (np.abs(values.sum(axis=-1, keepdims=True) - 1) > 1e-6)
+    )
+    if wrong.any():
+        state, action = np.argwhere(wrong)[0][-2:]
+        found = values[np.nonzero(wrong.any(axis=(-2, -1)))][0] if values.ndim > 2 else values
+        name = environment.states[state]
+        if abs(found[state].sum() - 1) > 1e-6:
+            raise InputError(f"a policy's probabilities in state {name!r} sum to {found[state].sum():.6g}, not 1.")
+        raise InputError(
+            f"a policy plays action {environment.actions[action]!r} in state {name!r} with probability "
+            f"{found[state, action]:.6g}: it does not exist there, or that is no probability."
+        )
+    return values
+
+
+def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) -> np.ndarray | None:
+    """Actions [..., S] to start policy iteration from, one for each reward of the batch."""
+    if start is None:
+        return None
+    actions = np.asarray(start)
+    if actions.shape[-1:] != (environment.num_states,) or not np.issubdtype(actions.dtype, np.integer):
+        raise InputError(
+            f"start must hold action indices of shape [..., {environment.num_states}]; found {actions.dtype} of shape "
+            f"{list(actions.shape)}."
+        )
+    if actions.min() < 0 or actions.max() >= environment.num_actions:
+        raise InputError(f"start must hold action indices from 0 to {environment.num_actions - 1}.")
+    actions = np.where(environment.is_terminal, 0, actions)
+    exists = allowed_actions(environment)[np.arange(environment.num_states), actions]
+    if not exists.all():
+        state = np.argwhere(~exists)[0][-1]
+        raise InputError(f"start plays an action in state {environment.states[state]!r} that does not exist there.")
+    return np.broadcast_to(actions, (*batch, environment.num_states))
+
+
+def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any:
+    """Inverse temperatures broadcast over the batch of rewards; None for greedy optimality."""
+    if inverse_temperature is None:
+        return None
+    if isinstance(inverse_temperature, jax.Array):
+        return jax.numpy.broadcast_to(inverse_temperature, batch)
+    values = np.asarray(inverse_temperature, dtype=np.float64)
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise InputError("the inverse temperature of soft optimality must be positive and finite.")
+    try:
+        return np.broadcast_to(values, batch)
+    except ValueError:
+        raise InputError(
+            f"inverse temperatures of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
+        ) from None
+
+
+def rounding(size: Any, terms: int, epsilon: float) -> Any:
+    """What cannot be told apart in a backup of values up to `size`: twice the error bound of a dot product."""
+    return max(64.0, 2.0 * terms) * epsilon * size
+
+
+def allowed_actions(environment: Environment) -> Bool[np.ndarray, "S A"]:
+    """Actions a planner may compare: the available ones, and a nominal one, the first, in a terminal state.
+
+    One, not all: soft optimality would count several as a choice, worth log(A) / c, where nothing is chosen.
+    """
+    allowed = environment.available.copy()
+    allowed[environment.is_terminal, 0] = True
+    return allowed

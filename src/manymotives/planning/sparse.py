@@ -1,0 +1,194 @@
+"""Planning for large environments, one reward at a time: cost and memory follow the non-zero transitions.
+
+Gauss–Seidel sweeps, forwards and backwards, carry the news of a distant reward across the states. Policy iteration
+then makes the plan exact: policies on the way are evaluated roughly, by a few BiCGStab steps; the last ones exactly,
+by a sparse factorisation where the environment's graph is narrow enough for its factors to stay small (grids, chains,
+trees), by BiCGStab to the end where it is not (there, states mix fast). No S × S array is ever made.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.special import logsumexp
+
+from manymotives.environment import Environment
+from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
+from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
+
+FIRST_SWEEPS = 20  # before the first policy is evaluated
+MORE_SWEEPS = 100  # at a time, where rough evaluation fails …
+LAST_SWEEP = 420  # … up to so many, unless the discount makes sweeping hopeless
+ROUGH = 0.1  # how far a rough evaluation reduces the residual …
+ROUGH_STEPS = 60  # … within so many steps, or it has failed
+FACTOR_ENTRIES = 2e8  # states × bandwidth, a bound on the entries of the factors (in practice a tenth of it)
+KRYLOV_STEPS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """What all rewards of one environment share."""
+
+    transitions: sp.csr_array  # [S·A, S], multiplied by the discount
+    discount: float
+    allowed: np.ndarray  # [S, A]
+    is_narrow: bool
+
+
+def plan_sparse(
+    environment: Environment,
+    rewards: np.ndarray,  # [B, S, 1 or A]
+    temperatures: np.ndarray | None,  # [B]
+    start: np.ndarray | None,  # [B, S]
+) -> Solution:
+    """Plans of rewards in one large environment."""
+    graph = _graph_of(environment)
+    num_rewards = len(rewards)
+    q = np.empty((num_rewards, *graph.allowed.shape))
+    value = np.empty((num_rewards, environment.num_states))
+    residual = np.empty(num_rewards)
+    solves = np.empty(num_rewards, dtype=np.int64)
+
+    def work(b: int) -> None:
+        on_pairs = np.where(graph.allowed, rewards[b], FORBIDDEN)
+        temperature = None if temperatures is None else float(temperatures[b])
+        first = None if start is None else start[b]
+        q[b], value[b], residual[b], solves[b] = _plan_one(graph, on_pairs, temperature, first)
+        q[b][~graph.allowed] = -np.inf
+
+    if num_rewards == 1:
+        work(0)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(work, range(num_rewards)))
+    longest = int(np.diff(graph.transitions.indptr).max())
+    slack = rounding(np.abs(value).max(axis=1), longest, EPSILON)
+    actions = (q >= (q.max(axis=2) - slack[:, None])[..., None]).argmax(axis=2)
+    return Solution(q, value, actions, residual, solves)
+
+
+def evaluate_sparse(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
+    graph = _graph_of(environment)
+    value = np.empty(policies.shape[:2])
+    for b, (policy, reward) in enumerate(zip(policies, rewards)):
+        gain = (policy * reward).sum(axis=1)
+        value[b] = _exactly(graph, _system(graph, policy), gain, np.zeros(len(gain)))
+    return value
+
+
+def _plan_one(
+    graph: _Graph, rewards: np.ndarray, temperature: float | None, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Policy iteration for one reward [S, A]: q, value, Bellman residual, number of linear solves."""
+    transitions = graph.transitions
+    num_states, num_actions = rewards.shape
+    everywhere = np.arange(num_states)
+    longest = int(np.diff(transitions.indptr).max())
+    sweeps = 0
+
+    def sweep(times: int) -> None:
+        nonlocal sweeps
+        arrays = (transitions.indptr, transitions.indices, transitions.data, rewards)
+        for _ in range(times):
+            sparse_sweep(*arrays, temperature or 0.0, value, sweeps % 2 == 0)
+            sweeps += 1
+
+    def improved(value: np.ndarray, actions: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """q, one-step value, and a policy no worse: its actions (greedy), its probabilities, its gain."""
+        q = rewards + (transitions @ value).reshape(rewards.shape)
+        if temperature is not None:
+            one_step = logsumexp(temperature * q, axis=1) / temperature
+            policy = np.exp(temperature * (q - one_step[:, None]))
+            # r_π + H(π)/c = V_soft − γ P_π v, without the cancelling of large numbers in the entropy's two parts
+            return q, one_step, q.argmax(axis=1), policy, one_step - (policy * (q - rewards)).sum(axis=1)
+        one_step, best = q.max(axis=1), q.argmax(axis=1)
+        if actions is not None:  # ties keep the action taken, so that equal actions cannot take turns
+            slack = rounding(np.abs(value).max(), longest, EPSILON)
+            best = np.where(one_step > q[everywhere, actions] + slack, best, actions)
+        return q, one_step, best, np.eye(num_actions)[best], rewards[everywhere, best]
+
+    value = rewards.max(axis=1)
+    if start is None:
+        sweep(FIRST_SWEEPS)
+        actions, policy, gain = improved(value, None)[2:]
+    else:
+        actions, policy, gain = start, np.eye(num_actions)[start], rewards[everywhere, start]
+    may_sweep = start is None and 2 / (1 - graph.discount) < LAST_SWEEP
+    rough_works, exact, gap, solves = start is None, start is not None, np.inf, 0
+    while True:
+        system = _system(graph, policy)
+        guess = None if exact else _roughly(system, gain, value)
+        if guess is not None:
+            value = guess
+        elif exact or not (may_sweep and sweeps < LAST_SWEEP):
+            value, rough_works, exact = _exactly(graph, system, gain, value), False, True
+        else:
+            sweep(MORE_SWEEPS)
+        solves += 1
+        q, one_step, better, policy, gain = improved(value, actions if guess is not None or exact else None)
+        gap = float(np.abs(one_step - value).max())
+        slack = rounding(np.abs(value).max(), longest, EPSILON)
+        settled = gap <= slack if temperature is not None else bool((better == actions).all())
+        actions = better
+        if (exact and settled) or solves == LIMIT:
+            return q, one_step, gap, solves
+        # what looks settled by rough values is looked at exactly; so is all that follows
+        exact = exact or settled or gap <= slack or not (rough_works or may_sweep)
+
+
+def _system(graph: _Graph, policy: np.ndarray) -> sp.csr_array:
+    """I − γ P_π."""
+    num_states, num_actions = policy.shape
+    pairs = np.arange(num_states * num_actions)
+    choose = sp.csr_array((policy.ravel(), (pairs // num_actions, pairs)), shape=(num_states, pairs.size))
+    choose.eliminate_zeros()
+    return sp.eye_array(num_states, format="csr") - choose @ graph.transitions
+
+
+def _roughly(system: sp.csr_array, gain: np.ndarray, value: np.ndarray) -> np.ndarray | None:
+    """V^π with a residual a tenth of what `value` has; None where a few Krylov steps do not get there."""
+    step, failure = spl.bicgstab(system, gain - system @ value, rtol=ROUGH, atol=0.0, maxiter=ROUGH_STEPS)
+    return None if failure else value + step
+
+
+def _exactly(graph: _Graph, system: sp.csr_array, gain: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """V^π to rounding, as far as the method allows."""
+    if graph.is_narrow:
+        # diagonally dominant by rows: no pivoting needed, and the ordering may care for fill alone
+        factors = spl.splu(system.tocsc(), diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        value = factors.solve(gain)
+        return value + factors.solve(gain - system @ value)
+    for _ in range(4):  # restarts on the residual: each wins back the digits that rounding took
+        rest = gain - system @ value
+        if np.abs(rest).max() <= 16 * EPSILON * np.abs(value).max():
+            break
+        step, _ = spl.bicgstab(system, rest, rtol=1e-10, atol=0.0, maxiter=KRYLOV_STEPS)
+        value = value + step
+    return value
+
+
+def _graph_of(environment: Environment) -> _Graph:
+    transitions = sp.csr_array(environment.discount * environment.matrix)
+    num_states, num_actions = environment.num_states, environment.num_actions
+    entries = transitions.tocoo()
+    links = sp.csr_matrix(
+        (np.ones(entries.nnz, dtype=np.int8), (entries.row // num_actions, entries.col)),
+        shape=(num_states, num_states),
+    )
+    links = (links + links.T).tocsr()
+    order = reverse_cuthill_mckee(links, symmetric_mode=True)
+    place = np.empty(num_states, dtype=np.int64)
+    place[order] = np.arange(num_states)
+    ends = links.tocoo()
+    bandwidth = int(np.abs(place[ends.row] - place[ends.col]).max(initial=0))
+    return _Graph(
+        transitions=transitions,
+        discount=environment.discount,
+        allowed=allowed_actions(environment),
+        is_narrow=num_states * bandwidth <= FACTOR_ENTRIES,
+    )

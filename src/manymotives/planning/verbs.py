@@ -1,0 +1,153 @@
+"""What is best, and how good is this: optimal values and policies, the value of a given policy, and its loss.
+
+NumPy in, NumPy out: compiled for the CPU, in float64. JAX in, JAX out: traceable and differentiable, on the device
+and in the precision of what came in.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.planning.compiled import MAX_STATES, evaluate_dense, plan_dense
+from manymotives.planning.dense import evaluate_traced, plan_traced
+from manymotives.planning.problem import (
+    Rewards,
+    allowed_actions,
+    checked_policies,
+    checked_rewards,
+    checked_start,
+    checked_temperature,
+)
+from manymotives.planning.sparse import evaluate_sparse, plan_sparse
+
+CONVERGED = 1e-9  # Bellman residual, relative to the size of the values where that exceeds 1
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The best one can do: arrays with the batch shape of the rewards in front.
+
+    `actions` breaks ties in favour of the lowest index, where "tie" means closer than rounding can tell. `q` is −inf
+    where an action does not exist. Nothing is chosen in terminal states; there the first action stands in.
+    """
+
+    q: Any  # [..., S, A] values of acting once and then optimally
+    value: Any  # [..., S]
+    actions: Any  # [..., S]
+    residual: Any  # [...] largest |V − TV|: the value is wrong by at most residual / (1 − γ)
+    converged: Any  # [...]
+    solves: Any  # [...] linear systems solved, a measure of the work
+    inverse_temperature: Any = None  # [...] of soft optimality
+
+    @property
+    def policy(self) -> Any:
+        """π(a|s), [..., S, A]: one-hot at `actions`, or softmax(c q) for soft optimality."""
+        xp: Any = jnp if isinstance(self.q, jax.Array) else np
+        if self.inverse_temperature is None:
+            return (self.actions[..., None] == xp.arange(self.q.shape[-1])).astype(self.q.dtype)
+        return xp.exp(self.inverse_temperature[..., None, None] * (self.q - self.value[..., None]))
+
+
+def plan(
+    environment: Environment,
+    rewards: Any,
+    *,
+    on: str = "state",
+    inverse_temperature: Any = None,
+    start: Any = None,
+) -> Plan:
+    """Optimal values and policy for each reward of a batch.
+
+    Parameters
+    ----------
+    rewards
+        [..., S], or [..., S, A] with `on="state_action"`. Any batch shape.
+    on
+        "state" or "state_action": what the rewards lie on.
+    inverse_temperature
+        None: greedy optimality, V(s) = max_a Q(s, a). A positive number c (or one for each reward): soft
+        optimality, also called logit or maximum causal entropy, V(s) = log Σ_a exp(c Q(s, a)) / c.
+    start
+        Actions [..., S] to begin policy iteration from, such as the plan of a similar reward.
+    """
+    given = checked_rewards(environment, rewards, on)
+    temperatures = checked_temperature(inverse_temperature, given.batch)
+    first = checked_start(environment, start, given.batch)
+    flat = _flattened(given)
+    if temperatures is not None:
+        temperatures = temperatures.reshape(-1)
+    if first is not None:
+        first = np.ascontiguousarray(first.reshape(-1, environment.num_states), dtype=np.int64)
+
+    if given.is_traced or isinstance(temperatures, jax.Array):
+        xp: Any = jnp
+        solve: Any = plan_traced
+        flat = jnp.asarray(flat)
+        flat = flat if jnp.issubdtype(flat.dtype, jnp.floating) else flat.astype(float)
+        temperatures = None if temperatures is None else jnp.asarray(temperatures)
+    else:
+        xp = np
+        solve = plan_dense if environment.num_states <= MAX_STATES else plan_sparse
+        temperatures = None if temperatures is None else np.ascontiguousarray(temperatures)
+    found = solve(environment, flat, temperatures, first)
+
+    converged = found.residual <= CONVERGED
+    if given.is_traced or not converged.all():  # large values, or float32: judge by what the precision can hold
+        scale = xp.maximum(xp.abs(found.value).max(axis=-1), 1.0)
+        converged = found.residual <= scale * max(CONVERGED, 64 * float(np.finfo(found.q.dtype).eps))
+    arrays = found._asdict() | {"converged": converged}
+    shaped = {name: array.reshape(given.batch + array.shape[1:]) for name, array in arrays.items()}
+    soft = None if temperatures is None else temperatures.reshape(given.batch)
+    return Plan(**shaped, inverse_temperature=soft)
+
+
+def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+    """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast."""
+    given = checked_rewards(environment, rewards, on)
+    checked = checked_policies(environment, policies)
+    try:
+        batch = np.broadcast_shapes(given.batch, checked.shape[:-2])
+    except ValueError:
+        raise InputError(
+            f"policies of batch shape {list(checked.shape[:-2])} do not fit rewards of batch shape {list(given.batch)}."
+        ) from None
+    is_traced = given.is_traced or isinstance(checked, jax.Array)
+    xp: Any = jnp if is_traced else np
+    num_states, num_actions = environment.num_states, environment.num_actions
+    flat_rewards = xp.broadcast_to(given.values, (*batch, *given.values.shape[-2:]))
+    flat_rewards = flat_rewards.reshape(-1, *given.values.shape[-2:])
+    flat_policies = xp.broadcast_to(checked, (*batch, num_states, num_actions))
+    flat_policies = flat_policies.reshape(-1, num_states, num_actions)
+    if is_traced:
+        value: Any = evaluate_traced(environment, flat_policies, flat_rewards)
+    elif num_states <= MAX_STATES:
+        value = evaluate_dense(environment, np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards))
+    else:
+        value = evaluate_sparse(environment, flat_policies, flat_rewards)
+    return value.reshape(*batch, num_states)
+
+
+def loss(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+    """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
+    best = plan(environment, rewards, on=on).value
+    attained = evaluate(environment, policies, rewards, on=on)
+    xp: Any = jnp if isinstance(attained, jax.Array) else np
+    return xp.maximum((best - attained).sum(axis=-1), 0.0)  # rounding may leave −1e-15 for an optimal policy
+
+
+def uniform_policy(environment: Environment) -> np.ndarray:
+    """Every available action equally likely, [S, A]."""
+    allowed = allowed_actions(environment)
+    return allowed / allowed.sum(axis=1, keepdims=True)
+
+
+def _flattened(given: Rewards) -> Any:
+    shape = given.values.shape[-2:]
+    flat = given.values.reshape(-1, *shape)
+    return flat if given.is_traced else np.ascontiguousarray(flat)

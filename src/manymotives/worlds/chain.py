@@ -1,0 +1,38 @@
+"""The chain (Dearden et al. 1998): states in a row, a small reward at one end, a large one at the other."""
+
+import numpy as np
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+
+
+def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environment:
+    """A chain of states with two actions.
+
+    "forward" goes one state on with probability 1 − slip and back to the first with probability slip; "back" goes to
+    the first with probability 1 − slip and one on with probability slip; at the last state, "one on" stays there.
+    The reward is 0.2 in the first state, 1 in the last and 0 between. "back" is action 0, so that a planner whose ties
+    all fall to action 0 cannot look good by accident.
+    """
+    if states < 2:
+        raise InputError(f"a chain has at least 2 states; found {states}.")
+    if not 0 <= slip <= 1:
+        raise InputError(f"slip is a probability; found {slip}.")
+    transitions = np.zeros((states, 2, states))
+    for state in range(states):
+        onward = min(state + 1, states - 1)
+        for action, back in enumerate((1 - slip, slip)):
+            transitions[state, action, 0] += back
+            transitions[state, action, onward] += 1 - back
+    reward = np.zeros(states)
+    reward[0], reward[-1] = 0.2, 1.0
+    places = np.column_stack([np.arange(states), np.zeros(states)])
+    start = np.eye(states)[0]
+    return Environment(
+        transitions,
+        discount=discount,
+        actions=["back", "forward"],
+        start=start,
+        reward=reward,
+        coordinates=places,
+    )

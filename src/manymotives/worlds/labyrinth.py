@@ -1,0 +1,51 @@
+"""A labyrinth shaped like a binary tree, with a home at its entrance (as in Rosenberg et al. 2021)."""
+
+import numpy as np
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+
+
+def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
+    """Junctions that fork `levels` times; a home outside the first one.
+
+    States "0", "1", … are the junctions and leaves, level by level: from junction n, "left" leads to 2n + 1 and
+    "right" to 2n + 2; "back" leads towards the entrance and from there out to "home", where one can only "enter".
+    """
+    if not 1 <= levels <= 16:
+        raise InputError(f"a labyrinth has from 1 to 16 levels; found {levels}.")
+    nodes = 2 ** (levels + 1) - 1
+    junctions = 2**levels - 1
+    home = nodes
+    successor = np.full((nodes + 1, 4), -1)
+    successor[:junctions, 0] = 2 * np.arange(junctions) + 1
+    successor[:junctions, 1] = 2 * np.arange(junctions) + 2
+    successor[1:nodes, 2] = (np.arange(1, nodes) - 1) // 2
+    successor[0, 2] = home
+    successor[home, 3] = 0
+
+    available = successor >= 0
+    transitions = np.zeros((nodes + 1, 4, nodes + 1))
+    state, action = np.nonzero(available)
+    transitions[state, action, successor[available]] = 1.0
+    return Environment(
+        transitions,
+        discount=discount,
+        states=[*map(str, range(nodes)), "home"],
+        actions=["left", "right", "back", "enter"],
+        available=available,
+        start=np.eye(nodes + 1)[home],
+        coordinates=_places(levels),
+    )
+
+
+def _places(levels: int) -> np.ndarray:
+    """An H-tree: each fork turns by a right angle, and corridors halve every second level."""
+    places = np.zeros((2 ** (levels + 1), 2))
+    for node in range(2**levels - 1):
+        level = int(np.log2(node + 1))
+        reach = 2.0 ** ((levels - level - 1) // 2)
+        step = np.array([0.0, reach]) if level % 2 == 0 else np.array([reach, 0.0])
+        places[2 * node + 1], places[2 * node + 2] = places[node] + step, places[node] - step
+    places[-1] = [places[:, 0].min() - 2.0, 0.0]
+    return places

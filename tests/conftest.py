@@ -1,0 +1,24 @@
+"""Test configuration: float64, no silent broadcasting, and every annotated array checked as it crosses a border."""
+
+import importlib.util
+from pathlib import Path
+
+import jax
+import matplotlib
+from jaxtyping import install_import_hook
+
+matplotlib.use("Agg")
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
+COMPILED = {"manymotives.planning.lanes", "manymotives.planning.kernels", "manymotives.worlds.walks"}
+
+
+def _module_names() -> list[str]:
+    root = Path(importlib.util.find_spec("manymotives").origin).parent
+    names = [".".join(("manymotives", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.py")]
+    return [name for name in names if name not in COMPILED and not name.endswith("__init__")]
+
+
+install_import_hook(_module_names(), "beartype.beartype")

@@ -1,0 +1,46 @@
+"""Choice rules against plain loops."""
+
+import numpy as np
+import pytest
+
+import manymotives as mm
+import oracles
+
+
+def test_softmax_policies_are_the_softmax_of_optimal_values():
+    rng = np.random.default_rng(0)
+    case = oracles.random_problem(rng, 4, 3, discount=0.9, with_terminal=True, with_missing_actions=True)
+    environment = mm.Environment(
+        case["transitions"], discount=0.9, available=case["available"], terminal=list(np.flatnonzero(case["terminal"]))
+    )
+    _, q = oracles.best_by_value_iteration(**case | {"terminal_value": np.zeros(4)})
+    for c in (0.0, 1.0, 30.0):
+        policy = mm.Softmax(c).policies(environment, case["rewards"], on="state_action")
+        for state in np.flatnonzero(~case["terminal"]):
+            weights = np.zeros(3)
+            for action in np.flatnonzero(case["available"][state]):
+                weights[action] = np.exp(c * (q[state, action] - q[state].max()))
+            np.testing.assert_allclose(policy[state], weights / weights.sum(), atol=1e-8)
+
+
+def test_zero_inverse_temperature_is_uniform_over_the_actions_that_exist():
+    environment = mm.worlds.Labyrinth(levels=2)
+    policy = mm.Softmax(0.0).policies(environment, np.arange(8.0))
+    np.testing.assert_allclose(policy, environment.available / environment.available.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("rule", [mm.Softmax, mm.SoftOptimal])
+def test_one_inverse_temperature_for_each_reward(rule):
+    environment = mm.worlds.RandomMDP(seed=1)
+    rewards = np.random.default_rng(0).normal(size=(3, 8))
+    together = rule([0.5, 2.0, 8.0]).policies(environment, rewards)
+    for number, c in enumerate((0.5, 2.0, 8.0)):
+        np.testing.assert_allclose(together[number], rule(c).policies(environment, rewards[number]), atol=1e-12)
+
+
+def test_soft_optimal_is_random_when_hot_and_optimal_when_cold():
+    environment = mm.worlds.DirichletMDP(seed=1)  # no two actions alike, so no ties
+    reward = np.random.default_rng(0).normal(size=8)
+    np.testing.assert_allclose(mm.SoftOptimal(1e-6).policies(environment, reward), 0.25, atol=1e-4)
+    cold = mm.SoftOptimal(1e5).policies(environment, reward)
+    np.testing.assert_allclose(cold, mm.plan(environment, reward).policy, atol=1e-6)

@@ -1,0 +1,287 @@
+"""Planning against oracles that share no code with it: enumeration, linear programming, plain loops, closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import manymotives as mm
+import oracles
+from manymotives.planning import compiled, sparse, verbs
+
+# The oracles' own accuracy: enumeration solves to rounding; the iterations stop at a relative change of 1e-13, so they
+# are off by up to 1e-13 γ/(1−γ) of values below 100.
+EXACT, ITERATED = 1e-10, 1e-8
+KINDS = [
+    dict(with_terminal=False, with_missing_actions=False, dense=True),
+    dict(with_terminal=True, with_missing_actions=False, dense=True),
+    dict(with_terminal=False, with_missing_actions=True, dense=False),
+    dict(with_terminal=True, with_missing_actions=True, dense=False),
+]
+
+
+def problems(on):
+    """Small random problems: the library's environment and rewards, and what the oracles take."""
+    rng = np.random.default_rng(11)
+    for kind in KINDS:
+        for discount, size in ((0.0, (3, 2)), (0.6, (4, 3)), (0.97, (4, 3))):
+            case = oracles.random_problem(rng, *size, discount=discount, **kind)
+            environment = mm.Environment(
+                case["transitions"],
+                discount=discount,
+                available=case["available"],
+                terminal=list(np.flatnonzero(case["terminal"])),
+            )
+            rewards = case["rewards"]
+            case["terminal_value"] = np.zeros(environment.num_states)
+            if on == "state":
+                rewards = rng.normal(size=environment.num_states)
+                case["rewards"] = np.repeat(rewards[:, None], environment.num_actions, axis=1)
+                case["terminal_value"] = np.where(case["terminal"], rewards, 0.0)
+            yield environment, rewards, case
+
+
+def planners(monkeypatch):
+    """The three ways to a plan: compiled, sparse, JAX."""
+
+    def by_sparse(environment, rewards, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(verbs, "MAX_STATES", 0)
+            return mm.plan(environment, rewards, **options)
+
+    return {
+        "compiled": mm.plan,
+        "sparse": by_sparse,
+        "jax": lambda environment, rewards, **options: mm.plan(environment, jnp.asarray(rewards), **options),
+    }
+
+
+@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+def test_plans_agree_with_enumeration_of_all_policies(way, on, monkeypatch):
+    for environment, rewards, case in problems(on):
+        best, policies = oracles.best_by_enumeration(**case)
+        found = planners(monkeypatch)[way](environment, rewards, on=on)
+        np.testing.assert_allclose(found.value, best, atol=EXACT)
+        assert found.converged
+        chosen = np.where(case["terminal"], -1, np.asarray(found.actions))
+        assert any(np.array_equal(chosen, policy) for policy in policies)
+
+
+def test_plans_agree_with_linear_programming():
+    for environment, rewards, case in problems("state_action"):
+        found = mm.plan(environment, rewards, on="state_action")
+        np.testing.assert_allclose(found.value, oracles.best_by_linear_program(**case), atol=ITERATED)
+
+
+@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+def test_soft_plans_agree_with_plain_value_iteration(way, on, monkeypatch):
+    for environment, rewards, case in problems(on):
+        for inverse_temperature in (0.3, 4.0, 200.0):
+            value, q, policy = oracles.soft_by_value_iteration(**case, inverse_temperature=inverse_temperature)
+            found = planners(monkeypatch)[way](environment, rewards, on=on, inverse_temperature=inverse_temperature)
+            np.testing.assert_allclose(found.value, value, atol=ITERATED)
+            lives = ~case["terminal"]
+            np.testing.assert_allclose(np.asarray(found.policy)[lives], policy[lives], atol=1e-6)
+            np.testing.assert_allclose(np.asarray(found.q)[lives], q[lives], atol=ITERATED)
+            assert found.converged
+
+
+@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+def test_evaluation_agrees_with_exact_rational_arithmetic(way, monkeypatch):
+    rng = np.random.default_rng(5)
+    for environment, rewards, case in problems("state_action"):
+        weights = rng.random(case["available"].shape) * (case["available"] | case["terminal"][:, None])
+        policy = weights / weights.sum(axis=1, keepdims=True)
+        if way == "sparse":
+            monkeypatch.setattr(verbs, "MAX_STATES", 0)
+        given = jnp.asarray(rewards) if way == "jax" else rewards
+        value = mm.evaluate(environment, policy, given, on="state_action")
+        np.testing.assert_allclose(value, oracles.policy_value_exact(**case, policy=policy), atol=EXACT)
+
+
+@pytest.mark.parametrize("states", [2, 3, 5, 40])
+@pytest.mark.parametrize("slip", [0.0, 0.2, 1.0])
+def test_chain_values_match_the_closed_form(states, slip):
+    environment = mm.worlds.Chain(states=states, slip=slip, discount=0.95)
+    np.testing.assert_allclose(environment.tensor, oracles.chain_transitions(states, slip))
+    for always in (0, 1):
+        policy = np.eye(2)[np.full(states, always)]
+        value = mm.evaluate(environment, policy, environment.reward)
+        expected = oracles.chain_values(states, slip, 0.95, environment.reward, always)
+        np.testing.assert_allclose(value, expected, atol=EXACT)
+
+
+def test_forward_is_best_on_the_papers_chain():
+    environment = mm.worlds.Chain()
+    found = mm.plan(environment, environment.reward)
+    assert [environment.actions[a] for a in found.actions] == ["forward"] * 5
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99, 0.9999])
+@pytest.mark.parametrize("size", [(5, 2), (20, 4), (64, 3), (128, 2)])
+@pytest.mark.parametrize("soft", [None, 3.0])
+def test_bellman_residual_is_tiny_at_every_size_and_discount(size, discount, soft):
+    """The residual is recomputed here, from the answer, in plain NumPy."""
+    states, actions = size
+    rng = np.random.default_rng(0)
+    for world in (mm.worlds.RandomMDP, mm.worlds.DirichletMDP):
+        environment = world(states=states, actions=actions, seed=1, discount=discount)
+        rewards = rng.dirichlet(np.ones(states), size=37)
+        found = mm.plan(environment, rewards, inverse_temperature=soft)
+        q = rewards[:, :, None] + discount * np.einsum("sat,bt->bsa", environment.tensor, found.value)
+        target = q.max(axis=2) if soft is None else np.log(np.exp(soft * (q - q.max(2, keepdims=True))).sum(2)) / soft
+        target = target if soft is None else target + q.max(axis=2)
+        assert np.abs(target - found.value).max() <= 1e-9
+        assert found.residual.max() <= 1e-9
+        assert found.converged.all()
+
+
+def test_the_three_planners_agree_on_a_batch():
+    environment = mm.worlds.RandomMDP(states=30, actions=5, seed=3, discount=0.98)
+    rewards = np.random.default_rng(0).normal(size=(2, 25, 30))
+    first = mm.plan(environment, rewards)
+    second = mm.plan(environment, jnp.asarray(rewards))
+    third = sparse.plan_sparse(environment, rewards.reshape(50, 30, 1), None, None)
+    assert first.q.shape == (2, 25, 30, 5)
+    np.testing.assert_allclose(second.q, first.q, atol=EXACT)
+    np.testing.assert_allclose(third.q.reshape(first.q.shape), first.q, atol=EXACT)
+    np.testing.assert_array_equal(second.actions, first.actions)
+    np.testing.assert_array_equal(third.actions.reshape(first.actions.shape), first.actions)
+
+
+@pytest.mark.parametrize("inverse_temperature", [None, 2.5])
+@pytest.mark.parametrize("on", ["state", "state_action"])
+def test_gradients_equal_finite_differences(on, inverse_temperature):
+    """Of every entry of Q with respect to every reward; central differences are exact to O(step²) away from ties."""
+    rng = np.random.default_rng(2)
+    for environment, rewards, case in problems(on):
+        rewards = rewards + 0.01 * rng.normal(size=rewards.shape)
+        exists = case["available"] | case["terminal"][:, None] & (np.arange(case["available"].shape[1]) == 0)
+
+        def action_values(given, environment=environment, exists=exists):
+            q = mm.plan(environment, given, on=on, inverse_temperature=inverse_temperature).q
+            return q[exists]
+
+        jacobian = jax.jacrev(action_values)(jnp.asarray(rewards))
+        forward = jax.jacfwd(action_values)(jnp.asarray(rewards))
+        step = 1e-5
+        for place in np.ndindex(rewards.shape):
+            bump = np.zeros_like(rewards)
+            bump[place] = step
+            slope = (action_values(rewards + bump) - action_values(rewards - bump)) / (2 * step)
+            np.testing.assert_allclose(jacobian[(slice(None), *place)], slope, atol=2e-6)
+            np.testing.assert_allclose(forward[(slice(None), *place)], slope, atol=2e-6)
+
+
+def test_gradient_with_respect_to_the_inverse_temperature():
+    environment = mm.worlds.RandomMDP(seed=4)
+    reward = np.random.default_rng(0).normal(size=8)
+
+    def value(c):
+        return mm.plan(environment, jnp.asarray(reward), inverse_temperature=c).value.sum()
+
+    slope = (value(jnp.asarray(2.0 + 1e-5)) - value(jnp.asarray(2.0 - 1e-5))) / 2e-5
+    np.testing.assert_allclose(jax.grad(value)(jnp.asarray(2.0)), slope, rtol=1e-6)
+
+
+def test_plans_inside_jit_and_vmap_are_the_same():
+    environment = mm.worlds.Chain()
+    rewards = np.random.default_rng(0).random((6, 5))
+    inside = jax.jit(jax.vmap(lambda reward: mm.plan(environment, reward).q))(jnp.asarray(rewards))
+    np.testing.assert_allclose(inside, mm.plan(environment, rewards).q, atol=EXACT)
+
+
+@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+def test_warm_starts_change_the_work_and_nothing_else(way, monkeypatch):
+    environment = mm.worlds.RandomMDP(states=12, actions=4, seed=2)
+    rewards = np.random.default_rng(3).normal(size=(20, 12))
+    plan = planners(monkeypatch)[way]
+    cold = plan(environment, rewards)
+    warm = plan(environment, rewards, start=np.asarray(cold.actions))
+    worst = plan(environment, rewards, start=np.asarray(cold.q).argmin(axis=-1))
+    for other in (warm, worst):
+        np.testing.assert_allclose(other.q, cold.q, atol=EXACT)
+        np.testing.assert_array_equal(other.actions, cold.actions)
+    assert np.max(warm.solves) == 1
+    assert np.mean(worst.solves) > 1
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -7.7])
+def test_exact_ties_do_not_cycle(dtype, constant):
+    """Every policy is optimal for a constant reward: nothing may loop, and the declared tie-break must show."""
+    for world in (mm.worlds.RandomMDP, mm.worlds.DirichletMDP):
+        environment = world(states=16, actions=4, seed=0, discount=0.999)
+        found = mm.plan(environment, jnp.full((3, 16), constant, dtype))
+        assert found.q.dtype == dtype
+        assert np.max(found.solves) <= 3
+        assert np.all(found.converged)
+        np.testing.assert_array_equal(found.actions, 0)
+        host = mm.plan(environment, np.full((3, 16), constant))
+        assert host.solves.max() <= 3
+        np.testing.assert_array_equal(host.actions, 0)
+
+
+def test_twin_actions_tie_and_the_lower_index_is_reported():
+    """Two identical actions in every state: a tie of the kind that rounding breaks one way or the other."""
+    base = mm.worlds.DirichletMDP(states=20, actions=3, seed=5)
+    doubled = mm.Environment(np.concatenate([base.tensor, base.tensor], axis=1), discount=0.95)
+    rewards = np.random.default_rng(1).normal(size=(40, 20))
+    np.testing.assert_array_equal(mm.plan(doubled, rewards).actions, mm.plan(base, rewards).actions)
+    single = mm.plan(doubled, jnp.asarray(rewards, jnp.float32))
+    assert np.all(single.converged)
+    assert np.max(single.actions) <= 2
+
+
+def test_a_capped_loop_says_that_it_did_not_converge(monkeypatch):
+    environment = mm.worlds.RandomMDP(states=30, actions=4, seed=0, discount=0.99)
+    rewards = np.random.default_rng(0).normal(size=(64, 30))
+    monkeypatch.setattr(compiled, "LIMIT", 1)
+    worst = mm.plan(environment, rewards).q.argmin(axis=-1)
+    found = mm.plan(environment, rewards, start=worst)
+    assert not found.converged.all()
+    assert (found.residual[~found.converged] > 1e-9).all()
+    monkeypatch.setattr(sparse, "LIMIT", 1)
+    large = sparse.plan_sparse(environment, rewards[:2, :, None], None, worst[:2])
+    assert (large.residual > 1e-9).all()
+
+
+def test_large_environments_are_solved_without_dense_matrices(monkeypatch):
+    """A grid and a random graph of 2 500 states: narrow and wide, factorised and by Krylov steps."""
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    size = 2500
+    columns = rng.integers(size, size=(size * 3, 4))
+    weights = rng.dirichlet(np.ones(4), size=size * 3)
+    graph = sp.csr_array((weights.ravel(), (np.repeat(np.arange(size * 3), 4), columns.ravel())), (size * 3, size))
+    monkeypatch.setattr(sparse, "FACTOR_ENTRIES", 1e6)
+    for discount in (0.99, 0.9999):
+        wide = mm.Environment(graph, discount=discount)
+        narrow = mm.worlds.GridWorld((50, 50), slip=0.2, discount=discount)
+        assert sparse._graph_of(wide).is_narrow is False
+        assert sparse._graph_of(narrow).is_narrow is True
+        for environment in (wide, narrow):
+            rewards = rng.random(size)
+            found = mm.plan(environment, rewards)
+            q = rewards[:, None] + discount * (environment.matrix @ found.value).reshape(size, -1)
+            assert np.abs(q.max(axis=1) - found.value).max() <= 1e-9
+            assert found.converged
+            again = mm.plan(environment, rewards, start=found.actions)
+            np.testing.assert_allclose(again.value, found.value, atol=1e-7)
+            attained = mm.evaluate(environment, found.policy, rewards)
+            np.testing.assert_allclose(attained, found.value, atol=1e-7)
+    home = sp.csr_array((np.ones(500_000), (np.arange(500_000), np.zeros(500_000, int))), (500_000, 500_000))
+    huge = mm.Environment(home, discount=0.5)
+    with pytest.raises(mm.InputError, match="would take 1863 GiB"):
+        mm.plan(huge, jnp.zeros(500_000))
+
+
+def test_loss_is_the_papers_sum():
+    environment = mm.worlds.Chain()
+    back = np.eye(2)[np.zeros(5, int)]
+    best = oracles.chain_values(5, 0.2, 0.95, environment.reward, 1)
+    poor = oracles.chain_values(5, 0.2, 0.95, environment.reward, 0)
+    np.testing.assert_allclose(mm.loss(environment, back, environment.reward), (best - poor).sum(), atol=EXACT)
