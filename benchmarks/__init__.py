@@ -1,0 +1,1 @@
+"""Speed, measured side by side with the named peer in one run: `make bench`."""

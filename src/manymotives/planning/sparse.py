@@ -9,6 +9,7 @@ trees), by BiCGStab to the end where it is not (there, states mix fast). No S ×
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,7 +78,7 @@ def evaluate_sparse(environment: Environment, policies: np.ndarray, rewards: np.
     value = np.empty(policies.shape[:2])
     for b, (policy, reward) in enumerate(zip(policies, rewards)):
         gain = (policy * reward).sum(axis=1)
-        value[b] = _exactly(graph, _system(graph, policy), gain, np.zeros(len(gain)))
+        value[b] = _exactly(graph, _system(graph, policy, policy.argmax(axis=1)), gain, np.zeros(len(gain)))
     return value
 
 
@@ -86,8 +87,7 @@ def _plan_one(
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Policy iteration for one reward [S, A]: q, value, Bellman residual, number of linear solves."""
     transitions = graph.transitions
-    num_states, num_actions = rewards.shape
-    everywhere = np.arange(num_states)
+    everywhere = np.arange(len(rewards))
     longest = int(np.diff(transitions.indptr).max())
     sweeps = 0
 
@@ -98,30 +98,30 @@ def _plan_one(
             sparse_sweep(*arrays, temperature or 0.0, value, sweeps % 2 == 0)
             sweeps += 1
 
-    def improved(value: np.ndarray, actions: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        """q, one-step value, and a policy no worse: its actions (greedy), its probabilities, its gain."""
+    def improved(value: np.ndarray, actions: np.ndarray | None) -> tuple[Any, ...]:
+        """q, one-step value, and a policy no worse: its actions, its probabilities (None: those actions), its gain."""
         q = rewards + (transitions @ value).reshape(rewards.shape)
         if temperature is not None:
             one_step = logsumexp(temperature * q, axis=1) / temperature
             policy = np.exp(temperature * (q - one_step[:, None]))
             # r_π + H(π)/c = V_soft − γ P_π v, without the cancelling of large numbers in the entropy's two parts
             return q, one_step, q.argmax(axis=1), policy, one_step - (policy * (q - rewards)).sum(axis=1)
-        one_step, best = q.max(axis=1), q.argmax(axis=1)
+        one_step, best = _best(q)
         if actions is not None:  # ties keep the action taken, so that equal actions cannot take turns
             slack = rounding(np.abs(value).max(), longest, EPSILON)
             best = np.where(one_step > q[everywhere, actions] + slack, best, actions)
-        return q, one_step, best, np.eye(num_actions)[best], rewards[everywhere, best]
+        return q, one_step, best, None, rewards[everywhere, best]
 
     value = rewards.max(axis=1)
     if start is None:
         sweep(FIRST_SWEEPS)
         actions, policy, gain = improved(value, None)[2:]
     else:
-        actions, policy, gain = start, np.eye(num_actions)[start], rewards[everywhere, start]
+        actions, policy, gain = start, None, rewards[everywhere, start]
     may_sweep = start is None and 2 / (1 - graph.discount) < LAST_SWEEP
     rough_works, exact, gap, solves = start is None, start is not None, np.inf, 0
     while True:
-        system = _system(graph, policy)
+        system = _system(graph, policy, actions)
         guess = None if exact else _roughly(system, gain, value)
         if guess is not None:
             value = guess
@@ -141,9 +141,21 @@ def _plan_one(
         exact = exact or settled or gap <= slack or not (rough_works or may_sweep)
 
 
-def _system(graph: _Graph, policy: np.ndarray) -> sp.csr_array:
-    """I − γ P_π."""
-    num_states, num_actions = policy.shape
+def _best(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """max_a q(s, a) and where; column by column, since NumPy's reductions over a short axis are slow."""
+    best, action = q[:, 0].copy(), np.zeros(len(q), dtype=np.int64)
+    for a in range(1, q.shape[1]):
+        better = q[:, a] > best
+        best[better] = q[better, a]
+        action[better] = a
+    return best, action
+
+
+def _system(graph: _Graph, policy: np.ndarray | None, actions: np.ndarray) -> sp.csr_array:
+    """I − γ P_π, for a policy that is stochastic or takes these actions."""
+    num_states, num_actions = graph.allowed.shape
+    if policy is None:
+        return sp.eye_array(num_states, format="csr") - graph.transitions[np.arange(num_states) * num_actions + actions]
     pairs = np.arange(num_states * num_actions)
     choose = sp.csr_array((policy.ravel(), (pairs // num_actions, pairs)), shape=(num_states, pairs.size))
     choose.eliminate_zeros()

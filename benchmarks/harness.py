@@ -1,0 +1,58 @@
+"""How things are timed: ours and the peer by turns, in one process, compilation apart."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    ours: float
+    peer: float | None  # None where the row is held against a fixed bar
+    ratio: float | None
+    unit: str
+    bar: str
+    passed: bool
+    compile_seconds: float | None = None  # first call less a later one; small where Numba's cache is warm
+    share_of_limit: float | None = None  # useful floating-point operations a second, of those of a matrix product
+    note: str = ""
+
+
+def seconds(work: Callable[[], object], at_least: float = 0.0) -> float:
+    """Seconds a call, repeating calls until they fill the time asked for."""
+    calls, begin = 0, time.perf_counter()
+    while calls == 0 or time.perf_counter() - begin < at_least:
+        work()
+        calls += 1
+    return (time.perf_counter() - begin) / calls
+
+
+def side_by_side(
+    ours: Callable[[], object], peer: Callable[[], object], rounds: int = 7, at_least: float = 0.5
+) -> tuple[float, float, float]:
+    """Median seconds of each and the median of the rounds' ratios: noise that lasts longer than a round cancels."""
+    pairs = [(seconds(ours, at_least), seconds(peer, at_least)) for _ in range(rounds)]
+    return (
+        median(mine for mine, _ in pairs),
+        median(theirs for _, theirs in pairs),
+        median(theirs / mine for mine, theirs in pairs),
+    )
+
+
+def first_call(work: Callable[[], object]) -> float:
+    """What the first call costs beyond a later one."""
+    return max(0.0, seconds(work) - seconds(work))
+
+
+def floating_point_limit() -> float:
+    """Operations a second of a float64 matrix product on all cores: the practical limit of this machine, now."""
+    size = 1536
+    a, b = np.random.default_rng(0).random((2, size, size))
+    a @ b
+    return 2 * size**3 / min(seconds(lambda: a @ b) for _ in range(5))

@@ -1,0 +1,57 @@
+"""Every benchmark, as a table on the screen and as rows in benchmarks/latest.json."""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import planning
+
+GROUPS = {"planning": planning.rows}
+
+
+def main() -> int:
+    console = Console(width=150)
+    found = []
+    for name, rows in GROUPS.items():
+        with console.status(f"{name} …") as status:
+            for row in rows():
+                found.append(row)
+                status.update(f"{name}: {len(found)} rows done …")
+    table = Table(title="Ours against peers, side by side (medians)")
+    for heading in ("row", "ours", "peer", "ratio", "unit", "bar", "", "compile s", "of fp limit", "note"):
+        table.add_column(heading, overflow="fold")
+    for row in found:
+        table.add_row(
+            row.name,
+            f"{row.ours:.3g}",
+            "–" if row.peer is None else f"{row.peer:.3g}",
+            "–" if row.ratio is None else f"{row.ratio:.3g} ×",
+            row.unit,
+            row.bar,
+            "[green]met[/]" if row.passed else "[red]missed[/]",
+            "–" if row.compile_seconds is None else f"{row.compile_seconds:.1f}",
+            "–" if row.share_of_limit is None else f"{row.share_of_limit:.1%}",
+            row.note,
+        )
+    console.print(table)
+    machine = {
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("numpy", "scipy", "numba", "jax", "quantecon")},
+    }
+    target = Path(__file__).with_name("latest.json")
+    target.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in found]}, indent=1) + "\n")
+    console.print(f"written to {target.name}")
+    return 0 if all(row.passed for row in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
