@@ -12,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
+import matplotlib
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from manymotives.demo import simulated_chain_tasks
 
 app = typer.Typer(
     help="What many agents want, inferred from what they do.",
@@ -30,13 +33,7 @@ def demo(
 ) -> None:
     """Simulate tasks with different motives on a chain, and show what can be said of them."""
     console = Console()
-    with console.status("Loading and compiling (a few seconds the first time) …"):
-        # imported here so that --help answers at once
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from manymotives.demo import simulated_chain_tasks
-
+    with console.status("Simulating (compiling takes a few seconds the first time) …"):
         result = simulated_chain_tasks(tasks=tasks, steps=steps, seed=seed)
 
     table = Table(title=f"{tasks} tasks on a chain of 5 states, {steps} choices each")
@@ -62,6 +59,7 @@ def demo(
         "for.",
         soft_wrap=True,
     )
+    matplotlib.use("Agg")  # pictures go to files; a screen may not be there
     try:
         files = result.write(out)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -37,6 +37,7 @@ class Demonstrations:
     state: Int[np.ndarray, " rows"]
     action: Int[np.ndarray, " rows"]
     next_state: Int[np.ndarray, " rows"]
+    follows: Bool[np.ndarray, " rows"]  # whether a row is the very next step after the row above it
     warnings: tuple[str, ...] = ()  # what a careful reader of the data would want to know
 
     @classmethod
@@ -66,8 +67,8 @@ class Demonstrations:
         episode
             Column that tells a task's episodes apart. Without it each task is one episode.
         step
-            Column that orders an episode: whole numbers (a missing number is a gap) or anything that
-            sorts. Without it rows are in order.
+            Column that orders an episode: whole numbers (a missing number is a gap), other numbers or
+            times. Without it rows are in order.
         next_state
             Column with the state that followed. Without it, it is the state of the next step.
         """
@@ -101,8 +102,10 @@ class Demonstrations:
         # an episode is one label within one task
         labels = table["episode"] if "episode" in table else pd.Series(np.zeros(len(table), int))
         label_codes, label_names = _codes(labels)
-        combined, pairs = pd.factorize(task_codes * len(label_names) + label_codes, sort=True)
-        rows = pd.DataFrame(columns | {"task": task_codes, "episode": combined})
+        appearance, pairs = pd.factorize(task_codes * len(label_names) + label_codes)
+        order = np.argsort(pairs // len(label_names), kind="stable")  # by task, then as they first appear
+        pairs = pairs[order]
+        rows = pd.DataFrame(columns | {"task": task_codes, "episode": np.argsort(order)[appearance]})
         rows["step"] = (
             _ordered_steps(table["step"], str(step))
             if "step" in table
@@ -137,7 +140,7 @@ class Demonstrations:
         owners = tuple(range(len(trajectories))) if tasks is None else tuple(tasks)
         if len(owners) != len(trajectories):
             raise InputError(
-                f"{len(owners)} tasks for {len(trajectories)} trajectories. Name the task of each trajectory."
+                f"tasks must name the task of each trajectory; found {len(owners)} for {len(trajectories)}."
             )
         columns: dict[str, list[Any]] = {
             "task": [],
@@ -150,7 +153,7 @@ class Demonstrations:
         for number, (owner, (visited, taken)) in enumerate(zip(owners, trajectories)):
             if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
                 raise InputError(
-                    f"trajectory {number} has {len(visited)} states and {len(taken)} actions. Give one action for each "
+                    f"trajectory {number} has states: {len(visited)}, actions: {len(taken)}. Give one action for each "
                     "state, or one fewer where the last state has none."
                 )
             episode = told[owner] = told.get(owner, -1) + 1
@@ -190,16 +193,18 @@ class Demonstrations:
             episode = episodes[rows["episode"][repeated[0]]]
             raise InputError(
                 f"rows {first} and {second} (rows count from 0) are the same step: task "
-                f"{tasks[rows['task'][repeated[0]]]!r}, episode {episode!r}, step {rows['step'][repeated[0]]!r}"
+                f"{tasks[rows['task'][repeated[0]]]!r}, episode {episode!r}, step {rows['step'][repeated[0]]}"
                 f" ({repeated.size} such pair{'s' if repeated.size > 1 else ''}). Keep one of them."
             )
         if environment is not None:
             _check_choices(rows, row_numbers, environment)
 
         whole = pd.api.types.is_integer_dtype(rows["step"].dtype)
+        known = rows["state"].to_numpy() != NONE
         adjacent = same_episode & ((rows["step"].diff() == 1).to_numpy() if whole else True)
+        follows = adjacent & known & np.append(False, known[:-1])
         follower = rows["state"].shift(-1, fill_value=NONE).to_numpy()
-        has_follower = np.append(adjacent[1:], False) & (follower != NONE)
+        has_follower = np.append(follows[1:], False)
         next_state = rows["next_state"].to_numpy().copy()
         clash = np.flatnonzero(has_follower & (next_state != NONE) & (next_state != follower))
         if clash.size:
@@ -209,10 +214,9 @@ class Demonstrations:
                 f"but the following step is in {states[follower[at]]!r}. Mark where episodes begin, or leave "
                 f"{words.get('next_state', 'next_state')!r} out."
             )
-        acted = rows["action"].to_numpy() != NONE
-        next_state = np.where(has_follower & acted & (next_state == NONE), follower, next_state)
+        next_state = np.where(has_follower & (next_state == NONE), follower, next_state)
 
-        known = rows["state"].to_numpy() != NONE
+        acted = rows["action"].to_numpy() != NONE
         warnings = []
         if not known.all():
             warnings.append(f"{(~known).sum()} rows have no state and are left out; nothing follows across them.")
@@ -232,6 +236,7 @@ class Demonstrations:
             state=rows["state"].to_numpy()[known],
             action=rows["action"].to_numpy()[known],
             next_state=next_state[known],
+            follows=follows[known],
             warnings=tuple(warnings),
         )
         if environment is not None:
@@ -306,9 +311,13 @@ class Demonstrations:
         """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
         if environment.pairs is None:
             raise InputError("this environment has no memory: make one with environment.with_memory().")
-        follows = np.zeros(len(self.task), dtype=bool)
-        follows[1:] = (np.diff(self.episode) == 0) & (self.next_state[:-1] == self.state[1:])
-        previous = np.where(follows, np.roll(self.state, 1), NONE)
+        first_names = environment.states[: int(environment.pairs[:, 1].max()) + 1]
+        if first_names != tuple(f"→{name}" for name in self.states) or environment.actions != self.actions:
+            raise InputError(
+                "these demonstrations have other states or actions than the environment was made from. Read them with "
+                "that environment: Demonstrations.from_frame(..., environment)."
+            )
+        previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
         keys = np.stack([previous, self.state], axis=1)
         distinct, where = np.unique(keys, axis=0, return_inverse=True)
@@ -319,7 +328,7 @@ class Demonstrations:
                 f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
             )
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where.ravel()]
-        continues = np.append(follows[1:], False)
+        continues = np.append(self.follows[1:], False)
         # the pair that comes next: the next row's where there is one, else (this state, what followed)
         after = np.array(
             [number.get((int(s), int(t)), NONE) for s, t in zip(self.state, self.next_state)], dtype=np.int64
@@ -336,6 +345,7 @@ class Demonstrations:
             state=state,
             action=self.action,
             next_state=next_state,
+            follows=self.follows,
             warnings=self.warnings,
         )
 
@@ -351,6 +361,8 @@ class Demonstrations:
 
     def _impossible_moves(self, environment: Environment) -> tuple[str, ...]:
         seen = self.transition_counts().tocoo()
+        if seen.nnz == 0:
+            return ()
         probability = np.asarray(environment.matrix[seen.row, seen.col]).ravel()
         bad = np.flatnonzero(probability <= 0)
         if bad.size == 0:
@@ -406,8 +418,13 @@ def _sorted_labels(column: pd.Series) -> tuple[Label, ...]:
 
 def _ordered_steps(column: pd.Series, name: str) -> np.ndarray:
     """Steps as whole numbers where they are, as they came otherwise."""
-    if pd.api.types.is_float_dtype(column.dtype) and (column == column.round()).all():
-        return column.to_numpy().astype(np.int64)
-    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+    kinds = pd.api.types
+    if kinds.is_datetime64_any_dtype(column.dtype) or kinds.is_timedelta64_dtype(column.dtype):
         return column.to_numpy()
-    raise InputError(f"column {name!r} must hold numbers or times, which say what came first; found {column[0]!r}.")
+    try:
+        numbers = pd.to_numeric(column)
+    except (ValueError, TypeError):
+        raise InputError(
+            f"column {name!r} must hold numbers or times, which say what came first; found {column[0]!r}."
+        ) from None
+    return numbers.to_numpy().astype(np.int64) if (numbers == numbers.round()).all() else numbers.to_numpy()

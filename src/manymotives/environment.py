@@ -118,6 +118,7 @@ class Environment:
         """
         wanted = {"state": state, "action": action, "next_state": next_state, "probability": probability}
         table = columns_of(frame, wanted, "the environment table")
+        table = table.dropna(how="all")  # an empty line says nothing
         is_end = table[["action", "next_state", "probability"]].isna().all(axis=1)
         ends, moves = table["state"][is_end], table[~is_end]
         for word, column in wanted.items():
@@ -198,14 +199,15 @@ class Environment:
         """States that every available action leads back to, for ever."""
         rows = np.arange(self.num_states * self.num_actions)
         stays = np.asarray(self.matrix[rows, rows // self.num_actions]).reshape(self.available.shape)
-        return ~self.is_terminal & np.where(self.available, stays >= 1 - ROW_SUM_TOLERANCE, True).all(axis=1)
+        leads_back = np.where(self.available, stays >= 1 - ROW_SUM_TOLERANCE, True).all(axis=1)
+        return _read_only(~self.is_terminal & leads_back)
 
     @cached_property
     def matrix(self) -> sp.csr_array:
         """Transitions as a sparse matrix [S·A, S], row s·A + a; zero rows where an action does not exist."""
         if sp.issparse(self.transitions):
             return self.transitions
-        return sp.csr_array(self.transitions.reshape(-1, self.num_states))
+        return _read_only_matrix(sp.csr_array(self.transitions.reshape(-1, self.num_states)))
 
     @cached_property
     def tensor(self) -> Float[np.ndarray, "S A S"]:
@@ -323,7 +325,7 @@ def _checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], acti
         rows[~keep] = 0.0
         entries, entry_rows = rows, np.arange(keep.size)[:, None]
 
-    def name(row: int) -> str:
+    def name(row: int | np.integer) -> str:
         state, action = divmod(int(row), len(actions))
         return f"state {states[state]!r}, action {actions[action]!r}"
 
@@ -344,10 +346,7 @@ def _checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], acti
     # exact to rounding from here on: a row that sums to 1 + 1e-9 would bias V by 1e-9 / (1 − γ)²
     scale = np.where(keep, 1 / np.where(keep, sums, 1), 0)
     if sp.issparse(rows):
-        rows = sp.csr_array(sp.diags_array(scale) @ rows)
-        for part in (rows.data, rows.indices, rows.indptr):
-            part.flags.writeable = False
-        return rows
+        return _read_only_matrix(sp.csr_array(sp.diags_array(scale) @ rows))
     return _read_only(rows * scale[:, None])
 
 
@@ -412,6 +411,12 @@ def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, ther
             f"the environment table gives the probability of state {row['state']!r}, action {row['action']!r}, next "
             f"state {row['next_state']!r} twice, again in row {moves.index[again[0]]} (rows count from 0). Keep one."
         )
+
+
+def _read_only_matrix(matrix: sp.csr_array) -> sp.csr_array:
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ def checked_labels(names: Sequence[Label] | None, count: int, what: str) -> tupl
     # numpy's scalars print and compare oddly in messages; plain Python ones do not
     labels = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
     if len(labels) != count:
-        raise InputError(f"{len(labels)} names for {count} {what}s. Give one name for each {what}.")
+        raise InputError(f"the {count} {what}s need {count} names; found {len(labels)}.")
     repeated = first_repeated(labels)
     if repeated is not None:
         raise InputError(f"the name {repeated!r} stands for more than one {what}. Names must differ.")

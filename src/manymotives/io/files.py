@@ -70,21 +70,19 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise InputError(f"the file {str(path)!r} is empty.")
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet"):
-        raise InputError(f"tables are .csv, .tsv or .parquet files; {str(path)!r} is neither.")
+        raise InputError(f"tables are .csv, .tsv or .parquet files; {str(path)!r} is none of these.")
     try:
         if kind == ".parquet":
             return pd.read_parquet(path)
         separator = "\t" if kind == ".tsv" else ","
         # utf-8-sig: spreadsheets put a byte-order mark in front
+        # low_memory=False: one type for each column, or a long file holds 3 and "3" as two names
         return pd.read_csv(
-            path,
-            sep=separator,
-            keep_default_na=False,
-            na_values=[""],
-            encoding="utf-8-sig",
-            skip_blank_lines=False,
+            path, sep=separator, keep_default_na=False, na_values=[""], encoding="utf-8-sig", low_memory=False
         )
     except UnicodeDecodeError:
         raise InputError(f"the file {str(path)!r} is not UTF-8 text. Save it as UTF-8.") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, pyarrow.ArrowException) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"the file {str(path)!r} cannot be read as a table: {error}") from None
+    except pyarrow.ArrowException:
+        raise InputError(f"the file {str(path)!r} is not a Parquet file, or is damaged.") from None

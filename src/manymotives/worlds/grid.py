@@ -78,9 +78,9 @@ def GridWorld(
 def _drawing_of(layout: str | Sequence[str] | tuple[int, int]) -> np.ndarray:
     """The layout as an array of single characters."""
     if isinstance(layout, str):
-        lines = [line.strip() for line in layout.strip("\n").splitlines()]
+        lines = [line.strip() for line in layout.splitlines() if line.strip()]
     elif all(isinstance(part, str) for part in layout):
-        lines = [str(line).strip() for line in layout]
+        lines = [str(line) for line in layout]
     else:
         if len(layout) != 2 or not all(isinstance(size, int) and size > 0 for size in layout):
             raise InputError(f"a grid's size is (rows, columns), both at least 1; found {layout!r}.")

@@ -1,6 +1,7 @@
 """A labyrinth shaped like a binary tree, with a home at its entrance (as in Rosenberg et al. 2021)."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -25,16 +26,16 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
     successor[home, 3] = 0
 
     available = successor >= 0
-    transitions = np.zeros((nodes + 1, 4, nodes + 1))
-    state, action = np.nonzero(available)
-    transitions[state, action, successor[available]] = 1.0
+    size = nodes + 1
+    places = np.flatnonzero(available), successor[available]
+    matrix = sp.csr_array((np.ones(len(places[0])), places), shape=(4 * size, size))
     return Environment(
-        transitions,
+        matrix if size > 128 else matrix.toarray().reshape(size, 4, size),
         discount=discount,
         states=[*map(str, range(nodes)), "home"],
         actions=["left", "right", "back", "enter"],
         available=available,
-        start=np.eye(nodes + 1)[home],
+        start=(np.arange(size) == home).astype(float),
         coordinates=_places(levels),
     )
 

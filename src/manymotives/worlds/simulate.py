@@ -14,6 +14,8 @@ from manymotives.planning.problem import LIMIT, allowed_actions, checked_rewards
 from manymotives.worlds.learner import ModelBasedLearner
 from manymotives.worlds.walks import learning_walk, walk
 
+NOTHING_CHOSEN = "every episode starts in a terminal state: nothing is ever chosen."
+
 
 def simulate(
     environment: Environment,
@@ -65,6 +67,10 @@ def simulate(
     walks = []
     if isinstance(demonstrator, ModelBasedLearner):
         learner = demonstrator
+        living = environment.start * ~environment.is_terminal  # it begins again until there is something to choose
+        if living.sum() == 0:
+            raise InputError(NOTHING_CHOSEN)
+        start = np.cumsum(living / living.sum())
         settings = (
             float(learner.epsilon),
             float(learner.transition_prior),
@@ -97,7 +103,7 @@ def _demonstrations(walks: list[np.ndarray], names: tuple[Label, ...], environme
     """Rows of (episode, state, action, next state) for each task, put together."""
     rows = np.concatenate(walks)
     if len(rows) == 0:
-        raise InputError("every episode starts in a terminal state: nothing is ever chosen.")
+        raise InputError(NOTHING_CHOSEN)
     task = np.repeat(np.arange(len(walks)), [len(rows) for rows in walks])
     keys, episode, lengths = np.unique(
         np.stack([task, rows[:, 0]], axis=1), axis=0, return_inverse=True, return_counts=True
@@ -115,6 +121,7 @@ def _demonstrations(walks: list[np.ndarray], names: tuple[Label, ...], environme
         state=rows[:, 1],
         action=rows[:, 2],
         next_state=rows[:, 3],
+        follows=np.append(False, np.diff(episode.ravel()) == 0),
     )
 
 

@@ -53,6 +53,8 @@ def learning_walk(
     seen = np.full(rewards.shape, weight)
     total = np.full(rewards.shape, weight * mean)
     believed = np.full((WIDTH, num_states, per_state), mean)
+    if per_state > 1:
+        believed[:, is_terminal] = 0.0  # no pair is ever chosen there
     forbidden = ~allowed.ravel()
     q = np.empty((WIDTH, num_states, num_actions))
     value = np.empty((WIDTH, num_states))

@@ -1,0 +1,63 @@
+"""The command line, as a person uses it."""
+
+import subprocess
+import sys
+
+import pandas as pd
+from typer.testing import CliRunner
+
+from manymotives.cli import app
+
+run = CliRunner().invoke
+
+
+def test_demo_prints_a_table_and_leaves_tables_and_a_picture(tmp_path):
+    result = run(app, ["demo", "--out", str(tmp_path / "out"), "--tasks", "4", "--steps", "20"])
+    assert result.exit_code == 0, result.output
+    assert "4 tasks on a chain of 5 states, 20 choices each" in result.output
+    assert "subject 4" in result.output
+    choices = pd.read_csv(tmp_path / "out" / "choices.csv")
+    assert len(choices) == 80
+    assert (tmp_path / "out" / "choices.png").stat().st_size > 10_000
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "choices.csv",
+        "choices.png",
+        "environment.csv",
+        "tasks.csv",
+        "truth.csv",
+    }
+
+
+def test_demo_gives_the_same_data_for_the_same_seed(tmp_path):
+    for name in ("one", "two"):
+        assert run(app, ["demo", "--out", str(tmp_path / name), "--tasks", "3", "--seed", "7"]).exit_code == 0
+    first, second = ((tmp_path / name / "choices.csv").read_bytes() for name in ("one", "two"))
+    assert first == second
+
+
+def test_many_tasks_are_cut_short_on_the_screen(tmp_path):
+    result = run(app, ["demo", "--out", str(tmp_path), "--tasks", "25", "--steps", "5"])
+    assert "… and 5 more tasks" in result.output
+    assert len(pd.read_csv(tmp_path / "tasks.csv")) == 25
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_without_a_traceback(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    result = run(app, ["demo", "--out", str(blocked), "--tasks", "2", "--steps", "5"])
+    assert result.exit_code == 2
+    assert "Cannot write to" in result.output
+
+
+def test_help_lists_the_commands():
+    result = run(app, ["--help"])
+    assert result.exit_code == 0
+    assert "demo" in result.output
+
+
+def test_importing_the_library_leaves_jax_as_it_was():
+    """Neither precision nor devices change by an import."""
+    probe = (
+        "import jax; before = jax.config.jax_enable_x64; import manymotives; assert jax.config.jax_enable_x64 == before"
+    )
+    subprocess.run([sys.executable, "-c", probe], check=True)

@@ -1,0 +1,176 @@
+"""Every message a bad input can cause, word for word, in error_messages.txt: read it aloud.
+
+Each names the thing, the place, what was found and, where it is not plain, what to do.
+"""
+
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import manymotives as mm
+
+CHAIN = mm.worlds.Chain(states=3)
+ROOMS = mm.Environment(
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]],
+    discount=0.9,
+    states=["hall", "kitchen", "garden"],
+    actions=["on", "back"],
+    available=[[True, False], [True, True], [False, False]],
+    terminal=["garden"],
+)
+ROWS = [[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.3, 0.7]]]  # a good 2 × 2 environment
+
+
+def spoilt(state, action, row):
+    rows = np.array(ROWS)
+    rows[state, action] = row
+    return rows
+
+
+def table(**columns):
+    good = {
+        "state": ["a", "a", "b"],
+        "action": ["x", "x", "x"],
+        "next_state": ["a", "b", "a"],
+        "probability": [0.5, 0.5, 1.0],
+    }
+    return pd.DataFrame(good | columns)
+
+
+def choices(**columns):
+    good = {"task": ["ann", "ann", "bob"], "state": ["hall", "kitchen", "hall"], "action": ["on", "back", "on"]}
+    return pd.DataFrame(good | columns)
+
+
+def read(frame, environment=ROOMS, **columns):
+    return mm.Demonstrations.from_frame(frame, environment, **columns)
+
+
+def in_file(name, content):
+    """A file with this content, in the folder where the test runs."""
+    Path(name).write_bytes(content)
+    return name
+
+
+GALLERY = {
+    # ---- environments
+    "transitions of the wrong shape": lambda: mm.Environment(np.ones((2, 3)), discount=0.9),
+    "transitions with more next states than states": lambda: mm.Environment(np.ones((2, 2, 3)), discount=0.9),
+    "sparse transitions of the wrong shape": lambda: mm.Environment(sp.csr_array(np.ones((5, 2))), discount=0.9),
+    "a row that does not sum to one": lambda: mm.Environment(
+        spoilt(1, 0, [0.9, 0.07]), discount=0.9, states=["hall", "kitchen"], actions=["left", "right"]
+    ),
+    "a sparse row that does not sum to one": lambda: mm.Environment(
+        sp.csr_array(spoilt(1, 0, [0.9, 0.07]).reshape(4, 2)), discount=0.9
+    ),
+    "an empty row": lambda: mm.Environment(spoilt(0, 1, [0.0, 0.0]), discount=0.9),
+    "a negative probability": lambda: mm.Environment(spoilt(0, 1, [-0.5, 1.5]), discount=0.9),
+    "a probability that is not a number": lambda: mm.Environment(spoilt(0, 0, [np.nan, 1.0]), discount=0.9),
+    "a discount of one": lambda: mm.Environment(ROWS, discount=1.0),
+    "a state without actions": lambda: mm.Environment(ROWS, discount=0.9, available=[[True, True], [False, False]]),
+    "availability of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, available=[True, False]),
+    "too few names": lambda: mm.Environment(ROWS, discount=0.9, states=["hall"]),
+    "a name used twice": lambda: mm.Environment(ROWS, discount=0.9, actions=["left", "left"]),
+    "an unknown terminal state": lambda: mm.Environment(
+        ROWS, discount=0.9, states=["hall", "kitchen"], terminal=["kitschen"]
+    ),
+    "nothing but terminal states": lambda: mm.Environment(ROWS, discount=0.9, terminal=[0, 1]),
+    "a start of the wrong length": lambda: mm.Environment(ROWS, discount=0.9, start=[1.0]),
+    "a start that does not sum to one": lambda: mm.Environment(ROWS, discount=0.9, start=[0.5, 0.4]),
+    "a negative start": lambda: mm.Environment(ROWS, discount=0.9, start=[1.5, -0.5]),
+    "a start in an unknown state": lambda: mm.Environment(ROWS, discount=0.9, start={7: 1.0}),
+    "an own reward of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, 2.0, 3.0]),
+    "an own reward that is not finite": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, np.inf]),
+    "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, coordinates=[1.0, 2.0]),
+    # ---- environment tables
+    "not a table": lambda: mm.Environment.from_frame([1, 2], discount=0.9),
+    "a missing column": lambda: mm.Environment.from_frame(table().drop(columns="probability"), discount=0.9),
+    "an empty table": lambda: mm.Environment.from_frame(table().head(0), discount=0.9),
+    "a hole in the table": lambda: mm.Environment.from_frame(table(next_state=["a", None, "a"]), discount=0.9),
+    "a probability in words": lambda: mm.Environment.from_frame(table(probability=[0.5, "half", 1.0]), discount=0.9),
+    "the same move twice": lambda: mm.Environment.from_frame(table(next_state=["a", "a", "a"]), discount=0.9),
+    "a state only arrived at": lambda: mm.Environment.from_frame(table(next_state=["a", "c", "a"]), discount=0.9),
+    "only terminal states": lambda: mm.Environment.from_frame(
+        table(action=None, next_state=None, probability=None), discount=0.9
+    ),
+    "memory where there is none": lambda: read(choices()).with_memory(ROOMS),
+    # ---- demonstrations
+    "an unknown state": lambda: read(choices(state=["hall", "kitchn", "attic"])),
+    "an unknown action": lambda: read(choices(action=["on", "bakc", "on"])),
+    "an action that does not exist there": lambda: read(choices(action=["back", "back", "on"])),
+    "an action in a terminal state": lambda: read(choices(state=["hall", "garden", "hall"])),
+    "the same step twice": lambda: read(choices(step=[4, 4, 4]), step="step"),
+    "no such column": lambda: read(choices(), step="trial"),
+    "a row without a task": lambda: read(choices(task=["ann", None, "bob"])),
+    "steps in words": lambda: read(choices(step=["first", "second", "third"]), step="step"),
+    "a next state that does not come next": lambda: read(choices(then=["hall", "hall", "kitchen"]), next_state="then"),
+    "nothing chosen": lambda: read(choices(action=[None, None, None])),
+    "no trajectories": lambda: mm.Demonstrations.from_lists([], ROOMS),
+    "too few actions": lambda: mm.Demonstrations.from_lists([(["hall", "kitchen", "hall"], ["on"])], ROOMS),
+    "too few tasks": lambda: mm.Demonstrations.from_lists([(["hall"], ["on"])], ROOMS, tasks=["ann", "bob"]),
+    "counts of an unknown task": lambda: read(choices()).transition_counts("eve"),
+    # ---- files
+    "no file": lambda: mm.read_demonstrations("nowhere.csv"),
+    "an empty file": lambda: mm.read_demonstrations(in_file("empty.csv", b"")),
+    "another kind of file": lambda: mm.read_environment(in_file("choices.docx", b"x"), discount=0.9),
+    "a file with a heading only": lambda: mm.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
+    "a file in Latin-1": lambda: mm.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
+    "a broken Parquet file": lambda: mm.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
+    # ---- planning
+    "rewards of the wrong shape": lambda: mm.plan(CHAIN, [1.0, 2.0]),
+    "rewards on pairs, not said so": lambda: mm.plan(CHAIN, np.ones((3, 2))),
+    "rewards on something else": lambda: mm.plan(CHAIN, np.ones(3), on="states"),
+    "a reward that is not finite": lambda: mm.plan(CHAIN, [0.0, np.nan, 1.0]),
+    "a zero inverse temperature": lambda: mm.plan(CHAIN, np.ones(3), inverse_temperature=0.0),
+    "inverse temperatures that do not fit": lambda: mm.plan(
+        CHAIN, np.ones((2, 3)), inverse_temperature=[1.0, 2.0, 3.0]
+    ),
+    "a start that holds no actions": lambda: mm.plan(CHAIN, np.ones(3), start=[0.5, 0.5, 0.5]),
+    "a start with an action too many": lambda: mm.plan(CHAIN, np.ones(3), start=[0, 1, 2]),
+    "a start with an action that does not exist": lambda: mm.plan(ROOMS, np.ones(3), start=[1, 0, 0]),
+    "a policy of the wrong shape": lambda: mm.evaluate(CHAIN, np.ones((2, 2)), np.ones(3)),
+    "a policy that does not sum to one": lambda: mm.evaluate(CHAIN, np.full((3, 2), 0.4), np.ones(3)),
+    "a policy that plays what does not exist": lambda: mm.evaluate(ROOMS, np.full((3, 2), 0.5), np.ones(3)),
+    "policies and rewards that do not fit": lambda: mm.evaluate(CHAIN, np.full((4, 3, 2), 0.5), jnp.ones((5, 3))),
+    # ---- worlds and demonstrators
+    "a negative temperature": lambda: mm.Softmax(-1.0),
+    "a soft-optimal agent without temperature": lambda: mm.SoftOptimal(0.0),
+    "no steps": lambda: mm.simulate(CHAIN, np.ones(3), mm.Softmax(1.0), steps=0),
+    "no tasks": lambda: mm.simulate(CHAIN, np.ones((0, 3)), mm.Softmax(1.0), steps=5),
+    "too many axes": lambda: mm.simulate(CHAIN, np.ones((2, 2, 3)), mm.Softmax(1.0), steps=5),
+    "a chain of one": lambda: mm.worlds.Chain(states=1),
+    "a slip above one": lambda: mm.worlds.GridWorld((2, 2), slip=1.5),
+    "a crooked drawing": lambda: mm.worlds.GridWorld(["..", "."]),
+    "nothing but walls": lambda: mm.worlds.GridWorld("##"),
+    "a letter not drawn": lambda: mm.worlds.GridWorld("S.", rewards={"G": 1.0}),
+    "a labyrinth without levels": lambda: mm.worlds.Labyrinth(levels=0),
+    "a negative spread": lambda: mm.worlds.RandomMDP(spread=-1.0),
+    "a concentration of zero": lambda: mm.worlds.DirichletMDP(concentration=0.0),
+    "an environment without states": lambda: mm.worlds.RandomMDP(states=0),
+    "a learner that explores too much": lambda: mm.ModelBasedLearner(epsilon=2.0),
+    "a learner without a prior": lambda: mm.ModelBasedLearner(transition_prior=0.0),
+}
+
+MESSAGES = Path(__file__).with_name("error_messages.txt")
+
+
+def expected():
+    """From the file: a name on one line, its message, indented, on the next."""
+    lines = MESSAGES.read_text(encoding="utf-8").splitlines()
+    return {name: message.strip() for name, message in zip(lines[::2], lines[1::2])}
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_bad_input_is_told_what_is_wrong(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mm.InputError) as caught:
+        GALLERY[name]()
+    assert str(caught.value) == expected()[name]
+
+
+def test_the_gallery_holds_no_picture_twice_and_none_is_forgotten():
+    assert list(expected()) == list(GALLERY)
