@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def _in_parallel(work: Callable[[int, int], None], count: int, cost: int) -> Non
 
     Threads, not Numba's parallel loops: the kernels release the lock, and may be called from many threads.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = _cores()
     blocks = -(-count // WIDTH)
     if cores == 1 or blocks < 2 or count * cost < 2_000_000:  # about a millisecond of work
         work(0, count)
@@ -102,5 +103,18 @@ def _in_parallel(work: Callable[[int, int], None], count: int, cost: int) -> Non
     # several pieces a core, because rewards differ in how many solves they need and cores in what else they do
     pieces = min(blocks, 4 * cores)
     edges = [min(count, WIDTH * (blocks * piece // pieces)) for piece in range(pieces + 1)]
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+    list(_threads(cores).map(work, edges[:-1], edges[1:]))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Threads kept from call to call: starting them takes as long as planning for some thousand small rewards."""
+    return ThreadPoolExecutor(count, thread_name_prefix="manymotives")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has none of its parent's threads

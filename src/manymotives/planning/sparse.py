@@ -10,6 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -184,7 +185,18 @@ def _exactly(graph: _Graph, system: sp.csr_array, gain: np.ndarray, value: np.nd
     return value
 
 
+_known: WeakKeyDictionary[Environment, _Graph] = WeakKeyDictionary()  # environments never change
+
+
 def _graph_of(environment: Environment) -> _Graph:
+    """What all rewards of one environment share, worked out once."""
+    graph = _known.get(environment)
+    if graph is None:
+        graph = _known[environment] = _new_graph(environment)
+    return graph
+
+
+def _new_graph(environment: Environment) -> _Graph:
     transitions = sp.csr_array(environment.discount * environment.matrix)
     num_states, num_actions = environment.num_states, environment.num_actions
     entries = transitions.tocoo()
