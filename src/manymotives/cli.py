@@ -37,20 +37,21 @@ def demo(
         result = simulated_chain_tasks(tasks=tasks, steps=steps, seed=seed)
 
     table = Table(title=f"{tasks} tasks on a chain of 5 states, {steps} choices each")
-    for heading in (
-        "task",
-        "best in state",
-        "states visited",
-        "best action chosen",
-        "loss",
-        "loss if copied",
-    ):
+    for heading in ("task", "wants most", "states visited", "best action chosen", "loss", "loss if copied"):
         table.add_column(heading, justify="right")
-    for row in result.rows[:20]:
-        table.add_row(*row)
+    shown = result.table.head(20)
+    for row in shown.to_dict("records"):
+        table.add_row(
+            row["task"],
+            f"state {row['wants_most']}",
+            f"{row['states_visited']} of {result.environment.num_states}",
+            f"{row['best_action_share']:.0%}",
+            f"{row['loss']:.2f}",
+            f"{row['loss_if_copied']:.2f}",
+        )
     console.print(table)
-    if len(result.rows) > 20:
-        console.print(f"… and {len(result.rows) - 20} more tasks, in {out / 'tasks.csv'}")
+    if tasks > len(shown):
+        console.print(f"… and {tasks - len(shown)} more tasks, in {out / 'tasks.csv'}")
     console.print(
         "Each task has a reward of its own, and acts on it with errors: on average it loses "
         f"{np.mean(result.losses):.2f} in value against the best it could do, summed over the five states. Copying "

@@ -29,35 +29,31 @@ class Demo:
     copied_losses: np.ndarray  # [task] of doing what they were seen to do
 
     @property
-    def rows(self) -> list[list[str]]:
-        """One line a task, for reading."""
+    def table(self) -> pd.DataFrame:
+        """One row a task."""
         counts = self.demonstrations.counts
         task, state = np.indices(self.best.shape)
-        agreed = counts[task, state, self.best].sum(axis=1) / counts.sum(axis=(1, 2))
-        visited = (self.demonstrations.visits > 0).sum(axis=1)
-        return [
-            [
-                str(name),
-                str(self.environment.states[int(self.rewards[m].argmax())]),
-                f"{visited[m]} of {self.environment.num_states}",
-                f"{agreed[m]:.0%}",
-                f"{self.losses[m]:.2f}",
-                f"{self.copied_losses[m]:.2f}",
-            ]
-            for m, name in enumerate(self.demonstrations.tasks)
-        ]
+        return pd.DataFrame(
+            {
+                "task": self.demonstrations.tasks,
+                "wants_most": [self.environment.states[s] for s in self.rewards.argmax(axis=1)],
+                "states_visited": (self.demonstrations.visits > 0).sum(axis=1),
+                "best_action_share": counts[task, state, self.best].sum(axis=1) / counts.sum(axis=(1, 2)),
+                "loss": self.losses,
+                "loss_if_copied": self.copied_losses,
+            }
+        )
 
     def write(self, folder: Path) -> list[tuple[Path, str]]:
         """Tables and a picture; the files made, each with what it holds."""
         folder.mkdir(parents=True, exist_ok=True)
-        headings = ["task", "best_state", "visited", "best_chosen", "loss", "loss_if_copied"]
         truth = pd.DataFrame(self.rewards, columns=[f"state {name}" for name in self.environment.states])
         truth.insert(0, "task", self.demonstrations.tasks)
         tables = (
             ("choices.csv", "what was chosen, one row a step", self.demonstrations.to_frame()),
             ("environment.csv", "the chain, one row a possible move", self.environment.to_frame()),
             ("truth.csv", "the rewards behind the choices", truth),
-            ("tasks.csv", "the table above", pd.DataFrame(self.rows, columns=headings)),
+            ("tasks.csv", "the table above", self.table),
         )
         made = []
         for name, what, frame in tables:

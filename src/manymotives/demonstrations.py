@@ -1,7 +1,7 @@
 """What agents did: trajectories of any length in, counts out. Every choice keeps its place in time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,8 @@ from jaxtyping import Bool, Int
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label, checked_labels, indices_of
+from manymotives.steps import NONE, check_choices, linked_steps, ordered_steps
 from manymotives.tables import Backend, columns_of, frame_of
-
-NONE = -1  # no action was taken or recorded; the next state is not known
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,20 +106,16 @@ class Demonstrations:
         pairs = pairs[order]
         rows = pd.DataFrame(columns | {"task": task_codes, "episode": np.argsort(order)[appearance]})
         rows["step"] = (
-            _ordered_steps(table["step"], str(step))
+            ordered_steps(table["step"], str(step))
             if "step" in table
             else rows.groupby("episode").cumcount().to_numpy()
         )
-        return cls._assembled(
-            rows,
-            tasks=tasks,
-            states=tuple(states),
-            actions=tuple(actions),
-            episodes=tuple(label_names[int(pair) % len(label_names)] for pair in pairs),
-            environment=environment,
-            given_next=next_state is not None,
-            words={word: column for word, column in wanted.items() if column is not None},
-        )
+        if environment is not None:
+            check_choices(rows, environment)
+        episodes = tuple(label_names[int(pair) % len(label_names)] for pair in pairs)
+        steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, next_state_column=next_state)
+        demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
+        return demonstrations if environment is None else demonstrations._with_impossible_moves(environment)
 
     @classmethod
     def from_lists(
@@ -167,82 +162,6 @@ class Demonstrations:
             {"episode": int, "step": int}
         )
         return cls.from_frame(frame, environment, episode="episode", step="step")
-
-    @classmethod
-    def _assembled(
-        cls,
-        rows: pd.DataFrame,
-        *,
-        tasks: tuple[Label, ...],
-        states: tuple[Label, ...],
-        actions: tuple[Label, ...],
-        episodes: tuple[Label, ...],
-        environment: Environment | None,
-        given_next: bool,
-        words: dict[str, str],
-    ) -> "Demonstrations":
-        """Sort, check and link the rows: the one door through which every table comes in."""
-        order = np.lexsort((rows["step"].to_numpy(), rows["episode"].to_numpy(), rows["task"].to_numpy()))
-        row_numbers = order  # the users' row of each sorted row, for messages
-        rows = rows.iloc[order].reset_index(drop=True)
-
-        same_episode = (rows["episode"].diff() == 0).to_numpy()  # as the row above
-        repeated = np.flatnonzero(same_episode & (rows["step"] == rows["step"].shift()).to_numpy())
-        if repeated.size:
-            first, second = sorted(row_numbers[[repeated[0] - 1, repeated[0]]])
-            episode = episodes[rows["episode"][repeated[0]]]
-            raise InputError(
-                f"rows {first} and {second} (rows count from 0) are the same step: task "
-                f"{tasks[rows['task'][repeated[0]]]!r}, episode {episode!r}, step {rows['step'][repeated[0]]}"
-                f" ({repeated.size} such pair{'s' if repeated.size > 1 else ''}). Keep one of them."
-            )
-        if environment is not None:
-            _check_choices(rows, row_numbers, environment)
-
-        whole = pd.api.types.is_integer_dtype(rows["step"].dtype)
-        known = rows["state"].to_numpy() != NONE
-        adjacent = same_episode & ((rows["step"].diff() == 1).to_numpy() if whole else True)
-        follows = adjacent & known & np.append(False, known[:-1])
-        follower = rows["state"].shift(-1, fill_value=NONE).to_numpy()
-        has_follower = np.append(follows[1:], False)
-        next_state = rows["next_state"].to_numpy().copy()
-        clash = np.flatnonzero(has_follower & (next_state != NONE) & (next_state != follower))
-        if clash.size:
-            at = clash[0]
-            raise InputError(
-                f"row {row_numbers[at]} (rows count from 0) says that state {states[next_state[at]]!r} comes next, "
-                f"but the following step is in {states[follower[at]]!r}. Mark where episodes begin, or leave "
-                f"{words.get('next_state', 'next_state')!r} out."
-            )
-        next_state = np.where(has_follower & (next_state == NONE), follower, next_state)
-
-        acted = rows["action"].to_numpy() != NONE
-        warnings = []
-        if not known.all():
-            warnings.append(f"{(~known).sum()} rows have no state and are left out; nothing follows across them.")
-        gaps = int((same_episode & ~adjacent).sum())
-        if gaps:
-            warnings.append(f"{gaps} gaps in the steps: no transition is counted across them.")
-        if not (acted & known).any():
-            raise InputError("there is no row with both a state and an action: nothing was demonstrated.")
-        demonstrations = cls(
-            tasks=tasks,
-            states=states,
-            actions=actions,
-            episodes=episodes,
-            task=rows["task"].to_numpy()[known],
-            episode=rows["episode"].to_numpy()[known],
-            step=rows["step"].to_numpy()[known],
-            state=rows["state"].to_numpy()[known],
-            action=rows["action"].to_numpy()[known],
-            next_state=next_state[known],
-            follows=follows[known],
-            warnings=tuple(warnings),
-        )
-        if environment is not None:
-            impossible = demonstrations._impossible_moves(environment)
-            demonstrations = demonstrations._with_warnings(*impossible)
-        return demonstrations
 
     # ---- counts --------------------------------------------------------------------------------------------
 
@@ -334,20 +253,7 @@ class Demonstrations:
             [number.get((int(s), int(t)), NONE) for s, t in zip(self.state, self.next_state)], dtype=np.int64
         )
         next_state = np.where(continues, np.roll(state, -1), after)
-        return type(self)(
-            tasks=self.tasks,
-            states=environment.states,
-            actions=environment.actions,
-            episodes=self.episodes,
-            task=self.task,
-            episode=self.episode,
-            step=self.step,
-            state=state,
-            action=self.action,
-            next_state=next_state,
-            follows=self.follows,
-            warnings=self.warnings,
-        )
+        return replace(self, states=environment.states, state=state, next_state=next_state)
 
     def __repr__(self) -> str:
         def some(count: int, what: str) -> str:
@@ -359,47 +265,20 @@ class Demonstrations:
             f"{some(len(self.states), 'state')} visited)"
         )
 
-    def _impossible_moves(self, environment: Environment) -> tuple[str, ...]:
+    def _with_impossible_moves(self, environment: Environment) -> "Demonstrations":
+        """The same, with a warning if transitions were observed that the environment calls impossible."""
         seen = self.transition_counts().tocoo()
         if seen.nnz == 0:
-            return ()
-        probability = np.asarray(environment.matrix[seen.row, seen.col]).ravel()
-        bad = np.flatnonzero(probability <= 0)
-        if bad.size == 0:
-            return ()
-        state, action = divmod(int(seen.row[bad[0]]), len(self.actions))
-        return (
-            f"{seen.data[bad].sum()} observed transitions are impossible in this environment, for example "
-            f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}.",
-        )
-
-    def _with_warnings(self, *more: str) -> "Demonstrations":
-        if not more:
             return self
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return type(self)(**fields | {"warnings": self.warnings + more})
-
-
-def _check_choices(rows: pd.DataFrame, row_numbers: np.ndarray, environment: Environment) -> None:
-    """Every action taken exists where it was taken."""
-    state, action = rows["state"].to_numpy(), rows["action"].to_numpy()
-    chosen = np.flatnonzero((state != NONE) & (action != NONE))
-    wrong = chosen[~environment.available[state[chosen], action[chosen]]]
-    if wrong.size == 0:
-        return
-    at = wrong[np.argmin(row_numbers[wrong])]
-    where = environment.states[state[at]]
-    more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
-    if environment.is_terminal[state[at]]:
-        raise InputError(
-            f"row {row_numbers[at]} (rows count from 0): action {environment.actions[action[at]]!r} is taken in state "
-            f"{where!r}, which is terminal{more}. Leave the action empty there, or start a new episode."
+        bad = np.flatnonzero(np.asarray(environment.matrix[seen.row, seen.col]).ravel() <= 0)
+        if bad.size == 0:
+            return self
+        state, action = divmod(int(seen.row[bad[0]]), len(self.actions))
+        warning = (
+            f"{seen.data[bad].sum()} observed transitions are impossible in this environment, for example "
+            f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}."
         )
-    possible = [environment.actions[a] for a in np.flatnonzero(environment.available[state[at]])]
-    raise InputError(
-        f"row {row_numbers[at]} (rows count from 0): action {environment.actions[action[at]]!r} does not exist in "
-        f"state {where!r}{more}. There one can: {', '.join(map(repr, possible))}."
-    )
+        return replace(self, warnings=(*self.warnings, warning))
 
 
 def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:
@@ -414,17 +293,3 @@ def _sorted_labels(column: pd.Series) -> tuple[Label, ...]:
         return tuple(sorted(names))  # type: ignore[type-var]
     except TypeError:  # names of several types have no order of their own
         return tuple(sorted(names, key=str))
-
-
-def _ordered_steps(column: pd.Series, name: str) -> np.ndarray:
-    """Steps as whole numbers where they are, as they came otherwise."""
-    kinds = pd.api.types
-    if kinds.is_datetime64_any_dtype(column.dtype) or kinds.is_timedelta64_dtype(column.dtype):
-        return column.to_numpy()
-    try:
-        numbers = pd.to_numeric(column)
-    except (ValueError, TypeError):
-        raise InputError(
-            f"column {name!r} must hold numbers or times, which say what came first; found {column[0]!r}."
-        ) from None
-    return numbers.to_numpy().astype(np.int64) if (numbers == numbers.round()).all() else numbers.to_numpy()

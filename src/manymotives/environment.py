@@ -14,8 +14,15 @@ from jaxtyping import Bool, Float, Int
 from manymotives.errors import InputError
 from manymotives.labels import Label, checked_labels, index_of, indices_of
 from manymotives.tables import Backend, columns_of, frame_of
+from manymotives.transitions import (
+    ROW_SUM_TOLERANCE,
+    checked_available,
+    checked_rows,
+    read_only,
+    read_only_matrix,
+    transition_rows,
+)
 
-ROW_SUM_TOLERANCE = 1e-8  # what float64 rounding and a table printed to nine digits leave
 DENSE_BYTES = 2 * 2**30  # a dense [S, A, S] array past this is refused, not attempted
 
 
@@ -70,14 +77,14 @@ class Environment:
         reward: Any = None,
         coordinates: Any = None,
     ) -> None:
-        rows, num_states, num_actions = _rows_of(transitions, actions)
+        rows, num_states, num_actions = transition_rows(transitions)
         state_names = checked_labels(states, num_states, "state")
         action_names = checked_labels(actions, num_actions, "action")
 
         is_terminal = np.zeros(num_states, dtype=bool)
         is_terminal[[index_of(name, state_names, "state") for name in terminal]] = True
-        exists = _checked_available(available, is_terminal, state_names, num_actions)
-        rows = _checked_rows(rows, exists, state_names, action_names)
+        exists = checked_available(available, is_terminal, state_names, num_actions)
+        rows = checked_rows(rows, exists, state_names, action_names)
 
         sparse = sp.issparse(transitions)
         freeze = object.__setattr__
@@ -85,8 +92,8 @@ class Environment:
         freeze(self, "discount", _checked_discount(discount))
         freeze(self, "states", state_names)
         freeze(self, "actions", action_names)
-        freeze(self, "available", _read_only(exists))
-        freeze(self, "is_terminal", _read_only(is_terminal))
+        freeze(self, "available", read_only(exists))
+        freeze(self, "is_terminal", read_only(is_terminal))
         freeze(self, "start", _checked_start(start, is_terminal, state_names))
         freeze(self, "reward", _checked_own_reward(reward, num_states, num_actions))
         freeze(self, "coordinates", _checked_coordinates(coordinates, num_states))
@@ -200,14 +207,14 @@ class Environment:
         rows = np.arange(self.num_states * self.num_actions)
         stays = np.asarray(self.matrix[rows, rows // self.num_actions]).reshape(self.available.shape)
         leads_back = np.where(self.available, stays >= 1 - ROW_SUM_TOLERANCE, True).all(axis=1)
-        return _read_only(~self.is_terminal & leads_back)
+        return read_only(~self.is_terminal & leads_back)
 
     @cached_property
     def matrix(self) -> sp.csr_array:
         """Transitions as a sparse matrix [S·A, S], row s·A + a; zero rows where an action does not exist."""
         if sp.issparse(self.transitions):
             return self.transitions
-        return _read_only_matrix(sp.csr_array(self.transitions.reshape(-1, self.num_states)))
+        return read_only_matrix(sp.csr_array(self.transitions.reshape(-1, self.num_states)))
 
     @cached_property
     def tensor(self) -> Float[np.ndarray, "S A S"]:
@@ -220,7 +227,7 @@ class Environment:
                 f"a dense transition array {list(shape)} would take {8 * math.prod(shape) / 2**30:.0f} GiB. "
                 "Pass rewards as NumPy arrays: planning is then sparse."
             )
-        return _read_only(self.matrix.toarray().reshape(shape))
+        return read_only(self.matrix.toarray().reshape(shape))
 
     def with_memory(self) -> "Environment":
         """The same environment with (previous state, state) as its states.
@@ -257,7 +264,7 @@ class Environment:
             reward=None if self.reward is None else self.reward[current],
             coordinates=None if self.coordinates is None else self.coordinates[current],
         )
-        object.__setattr__(remembering, "pairs", _read_only(pairs))
+        object.__setattr__(remembering, "pairs", read_only(pairs))
         return remembering
 
     def __repr__(self) -> str:
@@ -273,83 +280,6 @@ class Environment:
 # ---- checks, in the order in which the constructor makes them ----------------------------------------------
 
 
-def _rows_of(transitions: Any, actions: Sequence[Label] | None) -> tuple[Any, int, int]:
-    """Transitions as rows [S·A, S], dense or sparse, in float64 and owned by us."""
-    if sp.issparse(transitions):
-        rows = sp.csr_array(transitions, dtype=np.float64, copy=True)
-        rows.sum_duplicates()
-        height, num_states = rows.shape
-        if num_states == 0 or height == 0 or height % num_states:
-            raise InputError(
-                "sparse transitions must have the shape [S·A, S], row s·A + a for action a in state s; found "
-                f"{list(rows.shape)}."
-            )
-        return rows, num_states, height // num_states
-    array = np.array(transitions, dtype=np.float64, order="C")
-    if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
-        raise InputError(
-            f"transitions must have the shape [S, A, S] (states, actions, next states); found {list(array.shape)}."
-        )
-    return array.reshape(-1, array.shape[2]), array.shape[0], array.shape[1]
-
-
-def _checked_available(
-    available: Any, is_terminal: np.ndarray, states: tuple[Label, ...], num_actions: int
-) -> np.ndarray:
-    shape = (len(states), num_actions)
-    exists = np.ones(shape, dtype=bool) if available is None else np.array(available)
-    if exists.shape != shape or exists.dtype != bool:
-        raise InputError(
-            f"available must be a boolean array of shape {list(shape)} (states, actions); found {exists.dtype} "
-            f"of shape {list(exists.shape)}."
-        )
-    exists[is_terminal] = False  # an episode has ended there: nothing is chosen
-    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_terminal)
-    if stuck.size:
-        more = f" (and {stuck.size - 1} more)" if stuck.size > 1 else ""
-        raise InputError(
-            f"state {states[stuck[0]]!r}{more} has no action. If episodes end there, list it in terminal=…; "
-            "otherwise give it an action."
-        )
-    return exists
-
-
-def _checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], actions: tuple[Label, ...]) -> Any:
-    """Rows of existing actions are distributions; the others become zero."""
-    keep = exists.ravel()
-    if sp.issparse(rows):
-        rows = sp.csr_array(sp.diags_array(keep.astype(float)) @ rows)
-        rows.eliminate_zeros()
-        entries, entry_rows = rows.data, np.repeat(np.arange(keep.size), np.diff(rows.indptr))
-    else:
-        rows[~keep] = 0.0
-        entries, entry_rows = rows, np.arange(keep.size)[:, None]
-
-    def name(row: int | np.integer) -> str:
-        state, action = divmod(int(row), len(actions))
-        return f"state {states[state]!r}, action {actions[action]!r}"
-
-    wrong = ~np.isfinite(entries) | (entries < 0)
-    if wrong.any():
-        row = np.broadcast_to(entry_rows, entries.shape)[wrong][0]
-        raise InputError(
-            f"transitions for {name(row)} contain {entries[wrong][0]:g}. Probabilities are finite and not negative."
-        )
-    sums = np.asarray(rows.sum(axis=1)).ravel()
-    off = np.flatnonzero(keep & (np.abs(sums - 1) > ROW_SUM_TOLERANCE))
-    if off.size:
-        more = f" ({off.size - 1} more rows are off as well)" if off.size > 1 else ""
-        cure = (
-            "If the action does not exist there, say so with available=…." if sums[off[0]] == 0 else "Normalise them."
-        )
-        raise InputError(f"transitions for {name(off[0])} sum to {sums[off[0]]:.10g}, not 1{more}. {cure}")
-    # exact to rounding from here on: a row that sums to 1 + 1e-9 would bias V by 1e-9 / (1 − γ)²
-    scale = np.where(keep, 1 / np.where(keep, sums, 1), 0)
-    if sp.issparse(rows):
-        return _read_only_matrix(sp.csr_array(sp.diags_array(scale) @ rows))
-    return _read_only(rows * scale[:, None])
-
-
 def _checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
         raise InputError(f"discount must lie in [0, 1); found {discount!r}.")
@@ -360,7 +290,7 @@ def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...
     if start is None:
         if is_terminal.all():
             raise InputError("every state is terminal: nothing can ever be chosen.")
-        return _read_only(~is_terminal / (~is_terminal).sum())
+        return read_only(~is_terminal / (~is_terminal).sum())
     if isinstance(start, Mapping):
         probabilities = np.zeros(len(states))
         for name, probability in start.items():
@@ -376,7 +306,7 @@ def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...
         raise InputError("start contains a probability that is negative or not finite.")
     if abs(probabilities.sum() - 1) > ROW_SUM_TOLERANCE:
         raise InputError(f"start sums to {probabilities.sum():.10g}, not 1.")
-    return _read_only(probabilities / probabilities.sum())
+    return read_only(probabilities / probabilities.sum())
 
 
 def _checked_own_reward(reward: Any, num_states: int, num_actions: int) -> np.ndarray | None:
@@ -390,7 +320,7 @@ def _checked_own_reward(reward: Any, num_states: int, num_actions: int) -> np.nd
         )
     if not np.isfinite(values).all():
         raise InputError("reward contains a value that is not finite.")
-    return _read_only(values)
+    return read_only(values)
 
 
 def _checked_coordinates(coordinates: Any, num_states: int) -> np.ndarray | None:
@@ -399,7 +329,7 @@ def _checked_coordinates(coordinates: Any, num_states: int) -> np.ndarray | None
     places = np.array(coordinates, dtype=np.float64)
     if places.shape != (num_states, 2) or not np.isfinite(places).all():
         raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
-    return _read_only(places)
+    return read_only(places)
 
 
 def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, there: np.ndarray) -> None:
@@ -411,14 +341,3 @@ def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, ther
             f"the environment table gives the probability of state {row['state']!r}, action {row['action']!r}, next "
             f"state {row['next_state']!r} twice, again in row {moves.index[again[0]]} (rows count from 0). Keep one."
         )
-
-
-def _read_only_matrix(matrix: sp.csr_array) -> sp.csr_array:
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False
-    return matrix
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
