@@ -235,6 +235,25 @@ def test_twin_actions_tie_and_the_lower_index_is_reported():
     assert np.max(single.actions) <= 2
 
 
+@pytest.mark.parametrize("discount", [0.95, 0.9999])
+def test_float32_decides_as_float64_does(discount):
+    """As γ → 1 all values share a constant of size 1/(1 − γ); kept apart, it does not drown what decides.
+
+    Values agree to the precision's own error bound, S ε; actions may differ where their values differ by less.
+    """
+    environment = mm.worlds.DirichletMDP(states=64, actions=4, seed=1, discount=discount)
+    rewards = np.random.default_rng(0).dirichlet(np.ones(64), size=100)
+    exact = mm.plan(environment, rewards)
+    single = mm.plan(environment, jnp.asarray(rewards, jnp.float32))
+    assert np.all(single.converged)
+    scale = np.abs(exact.value).max(axis=1, keepdims=True)
+    assert np.abs(np.asarray(single.value) - exact.value).max() <= (64 * 2.0**-23 * scale).max()
+    taken = np.take_along_axis(exact.q, np.asarray(single.actions)[..., None], axis=-1)[..., 0]
+    regret = exact.value - taken
+    spread = exact.value.max() - exact.value.min()
+    assert regret.max() <= 2 * 128 * 2.0**-23 * (spread + rewards.max())
+
+
 def test_a_capped_loop_says_that_it_did_not_converge(monkeypatch):
     environment = mm.worlds.RandomMDP(states=30, actions=4, seed=0, discount=0.99)
     rewards = np.random.default_rng(0).normal(size=(64, 30))

@@ -17,12 +17,16 @@ from jaxtyping import Array, Bool, Float, Int
 from manymotives.environment import Environment
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
 
+EXACT = lax.Precision.HIGHEST  # GPUs would otherwise multiply float32 matrices with ten bits of mantissa
+
 
 def plan_traced(environment: Environment, rewards: Array, temperatures: Array | None, start: Any) -> Solution:
     """Plans of rewards [B, S, 1 or A]."""
     dtype = rewards.dtype
     return _plan_batch(
         jnp.asarray(environment.discount * environment.tensor, dtype),
+        # not 1 minus the sum of rounded numbers: 1 − γ, whose digits matter, is known
+        jnp.asarray(np.where(environment.available, 1 - environment.discount, 1.0), dtype),
         jnp.asarray(allowed_actions(environment)),
         rewards,
         None if temperatures is None else temperatures.astype(dtype),
@@ -33,36 +37,43 @@ def plan_traced(environment: Environment, rewards: Array, temperatures: Array | 
 @jax.jit  # compiled once for each shape, not for each call
 def _plan_batch(
     transitions: Float[Array, "S A S"],
+    leaks: Float[Array, "S A"],
     allowed: Bool[Array, "S A"],
     rewards: Float[Array, "B S _"],
     temperatures: Float[Array, " B"] | None,
     start: Int[Array, "B S"] | None,
 ) -> Solution:
-    soft = temperatures is not None
     num_states, num_actions = allowed.shape
     on_pairs = jnp.broadcast_to(rewards, (len(rewards), num_states, num_actions))
     inverse = jnp.ones(len(rewards), rewards.dtype) if temperatures is None else temperatures
     first = None if start is None else jax.nn.one_hot(start, num_actions, dtype=rewards.dtype)
-    solve = partial(plan_one, transitions, allowed, soft)
-    q, value, residual, solves = jax.vmap(solve, in_axes=(None if first is None else 0, 0, 0))(first, on_pairs, inverse)
-    slack = rounding(jnp.abs(value).max(axis=1), num_states, float(np.finfo(q.dtype).eps))
-    actions = (q >= (q.max(axis=2) - slack[:, None])[..., None]).argmax(axis=2)
-    return Solution(q, value, actions, residual, solves)
+    solve = partial(plan_one, transitions, leaks, allowed, temperatures is not None)
+    return jax.vmap(solve, in_axes=(None if first is None else 0, 0, 0))(first, on_pairs, inverse)
 
 
 def plan_one(
     transitions: Float[Array, "S A S"],  # already multiplied by the discount
+    leaks: Float[Array, "S A"],  # 1 − their sum over next states: what a value of 1 everywhere would need as a reward
     allowed: Bool[Array, "S A"],
     soft: bool,
     first: Float[Array, "S A"] | None,  # a policy to start from
     rewards: Float[Array, "S A"],
     inverse_temperature: Float[Array, ""],
-) -> tuple[Float[Array, "S A"], Float[Array, " S"], Float[Array, ""], Int[Array, ""]]:
-    """Policy iteration for one reward: q, value, Bellman residual, number of linear solves."""
-    frozen_rewards, frozen_temperature = lax.stop_gradient((rewards, inverse_temperature))
+) -> Solution:
+    """Policy iteration for one reward.
 
-    def backup(r: Array, value: Array) -> Array:
-        return jnp.where(allowed, r + transitions @ value, -jnp.inf)
+    Values are kept relative to their middle, k: V − k solves the same equations with the reward r − k (1 − γ). As γ → 1
+    all values share a large constant, and in float32 the differences that decide would drown in its rounding.
+    """
+    frozen_rewards, frozen_temperature = lax.stop_gradient((rewards, inverse_temperature))
+    size_of_rewards = jnp.where(allowed, jnp.abs(frozen_rewards), 0).max()
+
+    def backup(r: Array, shift: Array, value: Array) -> Array:
+        return jnp.where(allowed, r - shift * leaks + jnp.matmul(transitions, value, precision=EXACT), -jnp.inf)
+
+    def slack_of(value: Array) -> Array:
+        size = jnp.abs(value).max() + size_of_rewards
+        return rounding(size, value.size, float(np.finfo(value.dtype).eps))
 
     def improve(q: Array, policy: Array, slack: Array) -> tuple[Array, Array, Array]:
         """A better policy, its one-step value, and whether it differs from the one it came from."""
@@ -75,32 +86,38 @@ def plan_one(
         greedy = jax.nn.one_hot(q.argmax(axis=1), q.shape[1], dtype=q.dtype)
         return jnp.where(better[:, None], greedy, policy), best, better.any()
 
-    def unsettled(state: tuple[Array, Array, Array, Array]) -> Array:
-        _, _, again, solves = state
+    def unsettled(state: tuple[Array, ...]) -> Array:
+        *_, again, solves = state
         return again & (solves < LIMIT)
 
-    def step(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        policy, _, _, solves = state
-        value = evaluate_one(transitions, policy, frozen_rewards, frozen_temperature, soft)
-        slack = rounding(jnp.abs(value).max(), value.size, float(np.finfo(value.dtype).eps))
-        better, one_step, switched = improve(backup(frozen_rewards, value), policy, slack)
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        policy, shift, _, _, solves = state
+        value = evaluate_one(transitions, policy, frozen_rewards - shift * leaks, frozen_temperature, soft)
+        middle = (value.max() + value.min()) / 2
+        value, shift = value - middle, shift + middle
+        slack = slack_of(value)
+        better, one_step, switched = improve(backup(frozen_rewards, shift, value), policy, slack)
         residual = jnp.abs(one_step - value).max()
-        return better, residual, (residual > slack) if soft else switched, solves + 1
+        return better, shift, residual, (residual > slack) if soft else switched, solves + 1
 
+    # one look ahead gives a first policy, and how much a step adds gives a first middle
+    here = jnp.where(allowed, frozen_rewards, -jnp.inf).max(axis=1)
+    q = backup(frozen_rewards, jnp.zeros((), rewards.dtype), here)
+    shift = here.mean() + (q.max(axis=1) - here).mean() / jnp.where(allowed, leaks, 1).min()
     if first is None:
-        ahead = jnp.where(allowed, frozen_rewards, -jnp.inf).max(axis=1)
         nowhere = jnp.zeros_like(rewards)  # no action taken yet: every one is better
-        first, _, _ = improve(backup(frozen_rewards, ahead), nowhere, jnp.array(-jnp.inf))
-    begin = (first, jnp.array(jnp.inf, rewards.dtype), jnp.array(True), jnp.array(0))
-    policy, residual, _, solves = lax.while_loop(unsettled, step, begin)
+        first, _, _ = improve(q, nowhere, jnp.array(-jnp.inf))
+    begin = (first, shift, jnp.array(jnp.inf, rewards.dtype), jnp.array(True), jnp.array(0))
+    policy, shift, residual, _, solves = lax.stop_gradient(lax.while_loop(unsettled, step, begin))
 
-    value = evaluate_one(transitions, lax.stop_gradient(policy), rewards, inverse_temperature, soft)
-    q = backup(rewards, value)
+    value = evaluate_one(transitions, policy, rewards - shift * leaks, inverse_temperature, soft)
+    q = backup(rewards, shift, value)
     if soft:
         one_step = jax.nn.logsumexp(inverse_temperature * q, axis=1) / inverse_temperature
     else:
         one_step = jnp.where(policy > 0, q, 0).sum(axis=1)
-    return q, one_step, residual, solves
+    tied = q >= q.max(axis=1, keepdims=True) - slack_of(value)
+    return Solution(q + shift, one_step + shift, tied.argmax(axis=1), residual, solves)
 
 
 def evaluate_one(
@@ -111,7 +128,7 @@ def evaluate_one(
     soft: bool,
 ) -> Float[Array, " S"]:
     """Solve (I − γP_π) V = r_π (+ H(π) / c for soft optimality)."""
-    moves = jnp.einsum("sa,sat->st", policy, transitions)
+    moves = jnp.einsum("sa,sat->st", policy, transitions, precision=EXACT)
     gain = (policy * rewards).sum(axis=1)
     if soft:
         gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / inverse_temperature
