@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from manymotives.environment import Environment
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
 
+Loop = tuple[Array, Array, Array, Array, Array]  # policy, shift, residual, whether to go on, solves
 EXACT = lax.Precision.HIGHEST  # GPUs would otherwise multiply float32 matrices with ten bits of mantissa
 
 
@@ -86,11 +87,11 @@ def plan_one(
         greedy = jax.nn.one_hot(q.argmax(axis=1), q.shape[1], dtype=q.dtype)
         return jnp.where(better[:, None], greedy, policy), best, better.any()
 
-    def unsettled(state: tuple[Array, ...]) -> Array:
+    def unsettled(state: Loop) -> Array:
         *_, again, solves = state
         return again & (solves < LIMIT)
 
-    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def step(state: Loop) -> Loop:
         policy, shift, _, _, solves = state
         value = evaluate_one(transitions, policy, frozen_rewards - shift * leaks, frozen_temperature, soft)
         middle = (value.max() + value.min()) / 2
