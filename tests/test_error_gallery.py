@@ -22,6 +22,7 @@ ROOMS = mm.Environment(
     available=[[True, False], [True, True], [False, False]],
     terminal=["garden"],
 )
+LETTERED = mm.worlds.Labyrinth(levels=1)  # its states are named "0", "1", …, "home"
 ROWS = [[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.3, 0.7]]]  # a good 2 × 2 environment
 
 
@@ -100,6 +101,7 @@ GALLERY = {
     "memory where there is none": lambda: read(choices()).with_memory(ROOMS),
     # ---- demonstrations
     "an unknown state": lambda: read(choices(state=["hall", "kitchn", "attic"])),
+    "names of another type": lambda: read(pd.DataFrame({"task": 1, "state": [0], "action": ["back"]}), LETTERED),
     "an unknown action": lambda: read(choices(action=["on", "bakc", "on"])),
     "an action that does not exist there": lambda: read(choices(action=["back", "back", "on"])),
     "an action in a terminal state": lambda: read(choices(state=["hall", "garden", "hall"])),
@@ -125,6 +127,10 @@ GALLERY = {
     "rewards on pairs, not said so": lambda: mm.plan(CHAIN, np.ones((3, 2))),
     "rewards on something else": lambda: mm.plan(CHAIN, np.ones(3), on="states"),
     "a reward that is not finite": lambda: mm.plan(CHAIN, [0.0, np.nan, 1.0]),
+    "rewards in words": lambda: mm.plan(CHAIN, ["a", "b", "c"]),
+    "rewards in half precision": lambda: mm.plan(CHAIN, jnp.ones(3, jnp.float16)),
+    "a start that does not fit": lambda: mm.plan(CHAIN, np.ones((2, 3)), start=np.zeros((4, 3), int)),
+    "a negative inverse temperature in JAX": lambda: mm.plan(CHAIN, np.ones(3), inverse_temperature=jnp.asarray(-2.0)),
     "a zero inverse temperature": lambda: mm.plan(CHAIN, np.ones(3), inverse_temperature=0.0),
     "inverse temperatures that do not fit": lambda: mm.plan(
         CHAIN, np.ones((2, 3)), inverse_temperature=[1.0, 2.0, 3.0]

@@ -46,7 +46,7 @@ def planners(monkeypatch):
 
     def by_sparse(environment, rewards, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(verbs, "MAX_STATES", 0)
+            patch.setattr(verbs, "suits", lambda environment: False)
             return mm.plan(environment, rewards, **options)
 
     return {
@@ -95,7 +95,7 @@ def test_evaluation_agrees_with_exact_rational_arithmetic(way, monkeypatch):
         weights = rng.random(case["available"].shape) * (case["available"] | case["terminal"][:, None])
         policy = weights / weights.sum(axis=1, keepdims=True)
         if way == "sparse":
-            monkeypatch.setattr(verbs, "MAX_STATES", 0)
+            monkeypatch.setattr(verbs, "suits", lambda environment: False)
         given = jnp.asarray(rewards) if way == "jax" else rewards
         value = mm.evaluate(environment, policy, given, on="state_action")
         np.testing.assert_allclose(value, oracles.policy_value_exact(**case, policy=policy), atol=EXACT)
@@ -262,7 +262,7 @@ def test_a_capped_loop_says_that_it_did_not_converge(monkeypatch):
     found = mm.plan(environment, rewards, start=worst)
     assert not found.converged.all()
     assert (found.residual[~found.converged] > 1e-9).all()
-    monkeypatch.setattr(sparse, "LIMIT", 1)
+    monkeypatch.setattr(sparse, "LIMIT", 1 - environment.num_states)  # its cap grows with the states
     large = sparse.plan_sparse(environment, rewards[:2, :, None], None, worst[:2])
     assert (large.residual > 1e-9).all()
 
@@ -304,3 +304,82 @@ def test_loss_is_the_papers_sum():
     best = oracles.chain_values(5, 0.2, 0.95, environment.reward, 1)
     poor = oracles.chain_values(5, 0.2, 0.95, environment.reward, 0)
     np.testing.assert_allclose(mm.loss(environment, back, environment.reward), (best - poor).sum(), atol=EXACT)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("inverse_temperature", [1.0, 30.0, 1000.0])
+def test_soft_plans_of_patient_agents_converge_and_their_policies_sum_to_one(dtype, inverse_temperature):
+    """γ = .9999: values of 10⁴, of which a softmax feels the fourth decimal."""
+    environment = mm.worlds.RandomMDP(states=8, actions=4, discount=0.9999)
+    rewards = np.random.default_rng(0).dirichlet(np.ones(8), size=50)
+    exact = mm.plan(environment, rewards, inverse_temperature=inverse_temperature)
+    found = mm.plan(environment, jnp.asarray(rewards, dtype), inverse_temperature=inverse_temperature)
+    epsilon = float(jnp.finfo(dtype).eps)
+    assert np.all(found.converged)
+    assert np.max(found.solves) <= 25
+    # the compiled planner, which keeps the constant, has a forward error of ε / (1 − γ) itself
+    np.testing.assert_allclose(found.value, exact.value, rtol=64 * (epsilon + 2.0**-52 / (1 - 0.9999)))
+    np.testing.assert_allclose(np.asarray(found.policy).sum(axis=-1), 1.0, atol=16 * epsilon)
+    np.testing.assert_allclose(exact.policy.sum(axis=-1), 1.0, atol=1e-14)
+
+
+def test_temperatures_and_starts_can_be_traced_beside_plain_rewards():
+    environment = mm.worlds.Labyrinth(levels=2)  # most actions exist only in some states
+    reward = np.random.default_rng(0).normal(size=8)
+
+    def value(c, given=reward):
+        return mm.plan(environment, given, inverse_temperature=c).value.sum()
+
+    slope = (value(jnp.asarray(2.0 + 1e-5)) - value(jnp.asarray(2.0 - 1e-5))) / 2e-5
+    np.testing.assert_allclose(jax.jit(jax.grad(value))(2.0), slope, rtol=1e-6)
+    start = mm.plan(environment, reward).actions
+    warm = jax.jit(lambda begin: mm.plan(environment, jnp.asarray(reward), start=begin).solves)(jnp.asarray(start))
+    assert warm == 1
+
+
+def test_the_likelihood_of_softmax_choices_can_be_differentiated():
+    environment = mm.worlds.Labyrinth(levels=2)
+    counts = mm.simulate(environment, np.arange(8.0), mm.Softmax(1.0), steps=200, seed=0).counts[0]
+    exists = counts > 0
+
+    def log_likelihood(reward):
+        policy = mm.Softmax(1.0).policies(environment, reward)
+        return (counts[exists] * jnp.log(policy[exists])).sum()
+
+    reward = jnp.asarray(np.random.default_rng(1).normal(size=8))
+    slope = jax.grad(log_likelihood)(reward)
+    for state in range(8):
+        bump = 1e-5 * jnp.eye(8)[state]
+        numeric = (log_likelihood(reward + bump) - log_likelihood(reward - bump)) / 2e-5
+        np.testing.assert_allclose(slope[state], numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_a_long_chain_may_take_more_steps_than_the_usual_cap():
+    """3 000 states in a row, moves without slip, γ = .9999: policies turn round state by state."""
+    import scipy.sparse as sp
+
+    size = 3000
+    place = np.arange(size)
+    targets = np.stack([np.maximum(place - 1, 0), np.minimum(place + 1, size - 1)], axis=1)
+    matrix = sp.csr_array((np.ones(2 * size), (np.arange(2 * size), targets.ravel())), shape=(2 * size, size))
+    environment = mm.Environment(matrix, discount=0.9999)
+    found = mm.plan(environment, np.random.default_rng(3).normal(size=size))
+    assert found.converged
+
+
+def test_what_builds_on_a_plan_that_did_not_converge_says_so(monkeypatch):
+    environment = mm.worlds.RandomMDP(states=30, actions=4, seed=0, discount=0.99)
+    rewards = np.random.default_rng(0).normal(size=(64, 30))
+    monkeypatch.setattr(compiled, "LIMIT", 0)
+    with pytest.warns(UserWarning, match="planning did not converge for"):
+        mm.Softmax(1.0).policies(environment, rewards)
+
+
+def test_dense_environments_past_128_states_are_planned_for_in_batches():
+    environment = mm.worlds.DirichletMDP(states=160, actions=3, seed=0)
+    assert compiled.suits(environment)
+    assert not compiled.suits(mm.worlds.GridWorld((13, 13)))
+    rewards = np.random.default_rng(0).normal(size=(20, 160))
+    found = mm.plan(environment, rewards)
+    other = sparse.plan_sparse(environment, rewards[:, :, None], None, None)
+    np.testing.assert_allclose(found.value, other.value, atol=EXACT)

@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.planning import plan
+from manymotives.planning import reliable_plan
 
 
 @runtime_checkable
 class ChoiceRule(Protocol):
     """Anything that turns rewards into a stationary policy."""
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> np.ndarray:
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
         """π(a|s) for each reward of the batch, [..., S, A]."""
         ...
 
@@ -31,12 +33,12 @@ class Softmax:
     def __post_init__(self) -> None:
         _check_temperature(self.inverse_temperature, "Softmax", minimum=0.0)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> np.ndarray:
-        q = plan(environment, np.asarray(rewards, dtype=float), on=on).q
-        preference = np.asarray(self.inverse_temperature, dtype=float)[..., None, None] * np.where(
-            np.isfinite(q), q - q.max(axis=-1, keepdims=True), 0.0
-        )
-        weight = np.where(np.isfinite(q), np.exp(preference), 0.0)
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
+        q = reliable_plan(environment, rewards, on=on).q
+        xp: Any = jnp if isinstance(q, jax.Array) else np
+        exists = xp.isfinite(q)
+        c = xp.asarray(self.inverse_temperature, dtype=q.dtype)[..., None, None]
+        weight = xp.where(exists, xp.exp(c * xp.where(exists, q - q.max(axis=-1, keepdims=True), 0.0)), 0.0)
         return weight / weight.sum(axis=-1, keepdims=True)
 
 
@@ -53,12 +55,13 @@ class SoftOptimal:
     def __post_init__(self) -> None:
         _check_temperature(self.inverse_temperature, "SoftOptimal", minimum=np.finfo(float).tiny)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> np.ndarray:
-        rewards = np.asarray(rewards, dtype=float)
-        return plan(environment, rewards, on=on, inverse_temperature=self.inverse_temperature).policy
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
+        return reliable_plan(environment, rewards, on=on, inverse_temperature=self.inverse_temperature).policy
 
 
 def _check_temperature(value: Any, rule: str, minimum: float) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
     values = np.asarray(value, dtype=float)
     if not (np.isfinite(values).all() and (values >= minimum).all()):
         kind = "positive" if minimum > 0 else "not negative"

@@ -249,9 +249,8 @@ class Demonstrations:
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where.ravel()]
         continues = np.append(self.follows[1:], False)
         # the pair that comes next: the next row's where there is one, else (this state, what followed)
-        after = np.array(
-            [number.get((int(s), int(t)), NONE) for s, t in zip(self.state, self.next_state)], dtype=np.int64
-        )
+        moves, which = np.unique(np.stack([self.state, self.next_state], axis=1), axis=0, return_inverse=True)
+        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which.ravel()]
         next_state = np.where(continues, np.roll(state, -1), after)
         return replace(self, states=environment.states, state=state, next_state=next_state)
 

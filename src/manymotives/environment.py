@@ -18,6 +18,7 @@ from manymotives.transitions import (
     ROW_SUM_TOLERANCE,
     checked_available,
     checked_rows,
+    handy,
     read_only,
     read_only_matrix,
     transition_rows,
@@ -159,10 +160,8 @@ class Environment:
         matrix = sp.csr_array((probabilities, (rows, there)), shape=shape)
         available = np.zeros((num_states, num_actions), dtype=bool)
         available[here, act] = True
-        # a table is sparse by nature, but a small problem is easier to look at as an array
-        small = num_states <= 128
         return cls(
-            matrix.toarray().reshape(num_states, num_actions, num_states) if small else matrix,
+            handy(matrix),
             discount=discount,
             states=states,
             actions=actions,
@@ -254,7 +253,7 @@ class Environment:
         start = np.zeros(len(pairs))
         start[: self.num_states] = self.start
         remembering = type(self)(
-            matrix if sp.issparse(self.transitions) else matrix.toarray().reshape(len(pairs), self.num_actions, -1),
+            matrix if sp.issparse(self.transitions) else handy(matrix),
             discount=self.discount,
             states=names,
             actions=self.actions,

@@ -59,6 +59,9 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     listed = []
     for name in unknown[:5]:
         name = name.item() if isinstance(name, np.generic) else name
+        if str(name) in by_text:  # 7 and "7" look alike in most messages, and are not
+            listed.append(f"{name!r} ({type(name).__name__}; it is {by_text[str(name)]!r} here)")
+            continue
         close = difflib.get_close_matches(str(name), by_text, n=1, cutoff=0.5)
         listed.append(f"{name!r} (did you mean {by_text[close[0]]!r}?)" if close else repr(name))
     more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from manymotives.errors import InputError
 from manymotives.labels import Label
 
+DENSE_STATES = 128  # up to so many, transitions we make ourselves are arrays: easier to look at
 ROW_SUM_TOLERANCE = 1e-8  # what float64 rounding and a table printed to nine digits leave
 
 
@@ -29,6 +30,14 @@ def transition_rows(transitions: Any) -> tuple[Any, int, int]:
             f"transitions must have the shape [S, A, S] (states, actions, next states); found {list(array.shape)}."
         )
     return array.reshape(-1, array.shape[2]), array.shape[0], array.shape[1]
+
+
+def handy(matrix: sp.csr_array) -> Any:
+    """A sparse matrix [S·A, S] as an array [S, A, S] where that is small."""
+    height, num_states = matrix.shape
+    if num_states > DENSE_STATES:
+        return matrix
+    return matrix.toarray().reshape(num_states, height // num_states, num_states)
 
 
 def checked_available(

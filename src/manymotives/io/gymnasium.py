@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.transitions import handy
 
 
 def from_gymnasium(environment: Any, *, discount: float) -> Environment:
@@ -17,7 +18,10 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
     "end". Rewards are the expected reward of each pair; terminal states add nothing to it.
     """
     if isinstance(environment, str):
-        import gymnasium
+        try:
+            import gymnasium
+        except ModuleNotFoundError:
+            raise InputError("Gymnasium is not installed. Install it with: pip install gymnasium") from None
 
         environment = gymnasium.make(environment)
     raw = environment.unwrapped
@@ -60,7 +64,7 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
     matrix = sp.csr_array((probabilities, (rows, columns)), shape=(size * num_actions, size))
     names: list[Any] = [*range(num_states), *(["end"] if extra is not None else [])]
     return Environment(
-        matrix if size > 128 else matrix.toarray().reshape(size, num_actions, size),
+        handy(matrix),
         discount=discount,
         states=names,
         terminal=[names[s] for s in sorted(terminal | ({extra} if extra is not None else set()))],

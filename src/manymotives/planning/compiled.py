@@ -10,9 +10,19 @@ import numpy as np
 from manymotives.environment import Environment
 from manymotives.planning import kernels
 from manymotives.planning.lanes import WIDTH
-from manymotives.planning.problem import LIMIT, Solution, allowed_actions
+from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores
 
-MAX_STATES = 128  # past this the eliminations leave the caches, and the sparse planner wins
+MAX_STATES = 128  # past this the eliminations leave the caches, and the sparse planner wins …
+MAX_DENSE_STATES = 512  # … unless transitions are dense
+DENSE = 0.1  # of all transitions possible
+
+
+def suits(environment: Environment) -> bool:
+    """Whether this is the planner for an environment."""
+    size = environment.num_states
+    if size <= MAX_STATES:
+        return True
+    return size <= MAX_DENSE_STATES and environment.matrix.nnz >= DENSE * environment.num_actions * size**2
 
 
 def plan_dense(
@@ -79,10 +89,13 @@ def evaluate_dense(environment: Environment, policies: np.ndarray, rewards: np.n
 
 
 def _whole_blocks(array: np.ndarray) -> np.ndarray:
-    """Contiguous, and as long as a whole number of blocks: the last entry is repeated."""
+    """Contiguous, and as long as a whole number of blocks: the last entry is repeated.
+
+    Writable too, though nobody writes: to Numba a read-only array is another type, compiled for again.
+    """
     missing = -len(array) % WIDTH
     if missing == 0:
-        return np.ascontiguousarray(array)
+        return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
     return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
 
 
@@ -95,19 +108,15 @@ def _in_parallel(work: Callable[[int, int], None], count: int, cost: int) -> Non
 
     Threads, not Numba's parallel loops: the kernels release the lock, and may be called from many threads.
     """
-    cores = _cores()
+    count_of_cores = cores()
     blocks = -(-count // WIDTH)
-    if cores == 1 or blocks < 2 or count * cost < 2_000_000:  # about a millisecond of work
+    if count_of_cores == 1 or blocks < 2 or count * cost < 2_000_000:  # about a millisecond of work
         work(0, count)
         return
     # several pieces a core, because rewards differ in how many solves they need and cores in what else they do
-    pieces = min(blocks, 4 * cores)
+    pieces = min(blocks, 4 * count_of_cores)
     edges = [min(count, WIDTH * (blocks * piece // pieces)) for piece in range(pieces + 1)]
-    list(_threads(cores).map(work, edges[:-1], edges[1:]))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    list(_threads(count_of_cores).map(work, edges[:-1], edges[1:]))
 
 
 @cache

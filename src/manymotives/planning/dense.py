@@ -76,11 +76,15 @@ def plan_one(
         size = jnp.abs(value).max() + size_of_rewards
         return rounding(size, value.size, float(np.finfo(value.dtype).eps))
 
+    def soft_value(c: Array, q: Array) -> Array:
+        # −inf times a derivative of 0 is no number: actions that do not exist are left out, not sent to −inf
+        return jax.nn.logsumexp(c * jnp.where(allowed, q, 0), axis=1, where=allowed) / c
+
     def improve(q: Array, policy: Array, slack: Array) -> tuple[Array, Array, Array]:
         """A better policy, its one-step value, and whether it differs from the one it came from."""
         if soft:
-            value = jax.nn.logsumexp(frozen_temperature * q, axis=1) / frozen_temperature
-            return jnp.exp(frozen_temperature * (q - value[:, None])), value, jnp.array(True)
+            value = soft_value(frozen_temperature, q)
+            return jax.nn.softmax(frozen_temperature * q, axis=1), value, jnp.array(True)
         best = q.max(axis=1)
         taken = jnp.where(policy > 0, q, 0).sum(axis=1)
         better = best > taken + slack  # ties keep the action taken, so that equal actions cannot take turns
@@ -92,14 +96,16 @@ def plan_one(
         return again & (solves < LIMIT)
 
     def step(state: Loop) -> Loop:
-        policy, shift, _, _, solves = state
+        policy, shift, before, _, solves = state
         value = evaluate_one(transitions, policy, frozen_rewards - shift * leaks, frozen_temperature, soft)
         middle = (value.max() + value.min()) / 2
         value, shift = value - middle, shift + middle
         slack = slack_of(value)
         better, one_step, switched = improve(backup(frozen_rewards, shift, value), policy, slack)
         residual = jnp.abs(one_step - value).max()
-        return better, shift, residual, (residual > slack) if soft else switched, solves + 1
+        # Newton's steps double their digits: one that gains none has met the precision's floor
+        gains = (residual > slack) & ((solves < 20) | (residual < before / 2))
+        return better, shift, residual, gains if soft else switched, solves + 1
 
     # one look ahead gives a first policy, and how much a step adds gives a first middle
     here = jnp.where(allowed, frozen_rewards, -jnp.inf).max(axis=1)
@@ -113,10 +119,8 @@ def plan_one(
 
     value = evaluate_one(transitions, policy, rewards - shift * leaks, inverse_temperature, soft)
     q = backup(rewards, shift, value)
-    if soft:
-        one_step = jax.nn.logsumexp(inverse_temperature * q, axis=1) / inverse_temperature
-    else:
-        one_step = jnp.where(policy > 0, q, 0).sum(axis=1)
+    one_step = soft_value(inverse_temperature, q) if soft else jnp.where(policy > 0, q, 0).sum(axis=1)
+    residual = residual + float(np.finfo(q.dtype).eps) * jnp.abs(shift)  # the sum below is rounded too
     tied = q >= q.max(axis=1, keepdims=True) - slack_of(value)
     return Solution(q + shift, one_step + shift, tied.argmax(axis=1), residual, solves)
 

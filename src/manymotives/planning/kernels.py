@@ -84,6 +84,7 @@ def plan_batch(
         if soft:
             c[:] = temperatures[first : first + WIDTH]
         if warm:
+            bonus[:] = 0.0  # a given policy is deterministic
             for s in range(num_states):
                 for a in range(num_actions):
                     for lane in range(WIDTH):

@@ -1,5 +1,6 @@
 """The door to planning: rewards and policies of any batch shape are checked here and trusted afterwards."""
 
+import os
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,7 +39,9 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
     if on not in ("state", "state_action"):
         raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
     is_jax = isinstance(rewards, jax.Array)
-    values = rewards if is_jax else np.asarray(rewards, dtype=np.float64)
+    values = rewards if is_jax else _numbers(rewards, "rewards")
+    if is_jax and values.dtype in (jax.numpy.float16, jax.numpy.bfloat16):
+        raise InputError(f"rewards in {values.dtype} are too coarse to plan with. Use float32 or float64.")
     num_states, num_actions = environment.num_states, environment.num_actions
     expected = (num_states,) if on == "state" else (num_states, num_actions)
     if values.shape[-len(expected) :] != expected:
@@ -63,7 +66,7 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
 def checked_policies(environment: Environment, policies: Any) -> Any:
     """Probabilities [..., S, A] over available actions; rows of terminal states do not matter."""
     is_jax = isinstance(policies, jax.Array)
-    values = policies if is_jax else np.asarray(policies, dtype=np.float64)
+    values = policies if is_jax else _numbers(policies, "policies")
     expected = (environment.num_states, environment.num_actions)
     if values.shape[-2:] != expected:
         raise InputError(
@@ -93,46 +96,65 @@ def checked_policies(environment: Environment, policies: Any) -> Any:
     return values
 
 
-def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) -> np.ndarray | None:
+def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) -> Any:
     """Actions [..., S] to start policy iteration from, one for each reward of the batch."""
     if start is None:
         return None
+    if isinstance(start, jax.core.Tracer):
+        return jax.numpy.broadcast_to(start, (*batch, environment.num_states))
     actions = np.asarray(start)
     if actions.shape[-1:] != (environment.num_states,) or not np.issubdtype(actions.dtype, np.integer):
         raise InputError(
             f"start must hold action indices of shape [..., {environment.num_states}]; found {actions.dtype} of shape "
             f"{list(actions.shape)}."
         )
-    if actions.min() < 0 or actions.max() >= environment.num_actions:
+    if actions.size and (actions.min() < 0 or actions.max() >= environment.num_actions):
         raise InputError(f"start must hold action indices from 0 to {environment.num_actions - 1}.")
     actions = np.where(environment.is_terminal, 0, actions)
     exists = allowed_actions(environment)[np.arange(environment.num_states), actions]
     if not exists.all():
         state = np.argwhere(~exists)[0][-1]
         raise InputError(f"start plays an action in state {environment.states[state]!r} that does not exist there.")
-    return np.broadcast_to(actions, (*batch, environment.num_states))
+    try:
+        return np.broadcast_to(actions, (*batch, environment.num_states))
+    except ValueError:
+        raise InputError(
+            f"start of shape {list(actions.shape)} does not fit a batch of rewards of shape {list(batch)}."
+        ) from None
 
 
 def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any:
     """Inverse temperatures broadcast over the batch of rewards; None for greedy optimality."""
     if inverse_temperature is None:
         return None
-    if isinstance(inverse_temperature, jax.Array):
-        return jax.numpy.broadcast_to(inverse_temperature, batch)
-    values = np.asarray(inverse_temperature, dtype=np.float64)
-    if not (np.isfinite(values).all() and (values > 0).all()):
+    values = inverse_temperature
+    if not isinstance(values, jax.Array):
+        values = _numbers(values, "inverse temperatures")
+    if not isinstance(values, jax.core.Tracer) and not (np.isfinite(values).all() and (values > 0).all()):
         raise InputError("the inverse temperature of soft optimality must be positive and finite.")
     try:
-        return np.broadcast_to(values, batch)
+        return (jax.numpy if isinstance(values, jax.Array) else np).broadcast_to(values, batch)
     except ValueError:
         raise InputError(
             f"inverse temperatures of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
         ) from None
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def rounding(size: Any, terms: int, epsilon: float) -> Any:
     """What cannot be told apart in a backup of values up to `size`: twice the error bound of a dot product."""
     return max(64.0, 2.0 * terms) * epsilon * size
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be numbers, in an array or in lists of equal lengths.") from None
 
 
 def allowed_actions(environment: Environment) -> Bool[np.ndarray, "S A"]:

@@ -6,7 +6,6 @@ by a sparse factorisation where the environment's graph is narrow enough for its
 trees), by BiCGStab to the end where it is not (there, states mix fast). No S × S array is ever made.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.special import logsumexp
 
 from manymotives.environment import Environment
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
-from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
+from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores, rounding
 
 FIRST_SWEEPS = 20  # before the first policy is evaluated
 MORE_SWEEPS = 100  # at a time, where rough evaluation fails …
@@ -65,7 +64,7 @@ def plan_sparse(
     if num_rewards == 1:
         work(0)
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             list(pool.map(work, range(num_rewards)))
     longest = int(np.diff(graph.transitions.indptr).max())
     slack = rounding(np.abs(value).max(axis=1), longest, EPSILON)
@@ -120,6 +119,7 @@ def _plan_one(
     else:
         actions, policy, gain = start, None, rewards[everywhere, start]
     may_sweep = start is None and 2 / (1 - graph.discount) < LAST_SWEEP
+    limit = LIMIT + len(rewards)  # a policy may have to turn round state by state
     rough_works, exact, gap, solves = start is None, start is not None, np.inf, 0
     while True:
         system = _system(graph, policy, actions)
@@ -136,7 +136,7 @@ def _plan_one(
         slack = rounding(np.abs(value).max(), longest, EPSILON)
         settled = gap <= slack if temperature is not None else bool((better == actions).all())
         actions = better
-        if (exact and settled) or solves == LIMIT:
+        if (exact and settled) or solves == limit:
             return q, one_step, gap, solves
         # what looks settled by rough values is looked at exactly; so is all that follows
         exact = exact or settled or gap <= slack or not (rough_works or may_sweep)

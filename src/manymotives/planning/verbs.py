@@ -4,6 +4,7 @@ NumPy in, NumPy out: compiled for the CPU, in float64. JAX in, JAX out: traceabl
 and in the precision of what came in.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,10 @@ import numpy as np
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.planning.compiled import MAX_STATES, evaluate_dense, plan_dense
+from manymotives.planning.compiled import evaluate_dense, plan_dense, suits
 from manymotives.planning.dense import evaluate_traced, plan_traced
 from manymotives.planning.problem import (
     Rewards,
-    allowed_actions,
     checked_policies,
     checked_rewards,
     checked_start,
@@ -41,8 +41,8 @@ class Plan:
     value: Any  # [..., S]
     actions: Any  # [..., S]
     residual: Any  # [...] largest |V − TV|: the value is wrong by at most residual / (1 − γ)
-    converged: Any  # [...]
-    solves: Any  # [...] linear systems solved, a measure of the work
+    converged: Any  # [...] whether the residual is at rounding: below 1e-9, or 1e-9 of the largest value
+    solves: Any  # [...] linear systems solved, a measure of the work (rewards planned together share the largest)
     inverse_temperature: Any = None  # [...] of soft optimality
 
     @property
@@ -51,7 +51,9 @@ class Plan:
         xp: Any = jnp if isinstance(self.q, jax.Array) else np
         if self.inverse_temperature is None:
             return (self.actions[..., None] == xp.arange(self.q.shape[-1])).astype(self.q.dtype)
-        return xp.exp(self.inverse_temperature[..., None, None] * (self.q - self.value[..., None]))
+        above = self.q - self.q.max(axis=-1, keepdims=True)
+        weight = xp.exp(self.inverse_temperature[..., None, None] * above)
+        return weight / weight.sum(axis=-1, keepdims=True)
 
 
 def plan(
@@ -83,7 +85,7 @@ def plan(
     if temperatures is not None:
         temperatures = temperatures.reshape(-1)
     if first is not None:
-        first = np.ascontiguousarray(first.reshape(-1, environment.num_states), dtype=np.int64)
+        first = first.reshape(-1, environment.num_states).astype(int)
 
     if given.is_traced or isinstance(temperatures, jax.Array):
         xp: Any = jnp
@@ -93,12 +95,11 @@ def plan(
         temperatures = None if temperatures is None else jnp.asarray(temperatures)
     else:
         xp = np
-        solve = plan_dense if environment.num_states <= MAX_STATES else plan_sparse
-        temperatures = None if temperatures is None else np.ascontiguousarray(temperatures)
+        solve = plan_dense if suits(environment) else plan_sparse
     found = solve(environment, flat, temperatures, first)
 
     converged = found.residual <= CONVERGED
-    if given.is_traced or not converged.all():  # large values, or float32: judge by what the precision can hold
+    if xp is jnp or not converged.all():  # large values, or float32: judge by what the precision can hold
         scale = xp.maximum(xp.abs(found.value).max(axis=-1), 1.0)
         converged = found.residual <= scale * max(CONVERGED, 64 * float(np.finfo(found.q.dtype).eps))
     arrays = found._asdict() | {"converged": converged}
@@ -126,7 +127,7 @@ def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str =
     flat_policies = flat_policies.reshape(-1, num_states, num_actions)
     if is_traced:
         value: Any = evaluate_traced(environment, flat_policies, flat_rewards)
-    elif num_states <= MAX_STATES:
+    elif suits(environment):
         value = evaluate_dense(environment, np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards))
     else:
         value = evaluate_sparse(environment, flat_policies, flat_rewards)
@@ -135,16 +136,19 @@ def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str =
 
 def loss(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
-    best = plan(environment, rewards, on=on).value
+    best = reliable_plan(environment, rewards, on=on).value
     attained = evaluate(environment, policies, rewards, on=on)
     xp: Any = jnp if isinstance(attained, jax.Array) else np
     return xp.maximum((best - attained).sum(axis=-1), 0.0)  # rounding may leave −1e-15 for an optimal policy
 
 
-def uniform_policy(environment: Environment) -> np.ndarray:
-    """Every available action equally likely, [S, A]."""
-    allowed = allowed_actions(environment)
-    return allowed / allowed.sum(axis=1, keepdims=True)
+def reliable_plan(environment: Environment, rewards: Any, **options: Any) -> Plan:
+    """A plan for others to build on, who would not look at `converged` themselves: warns if it is not."""
+    found = plan(environment, rewards, **options)
+    if not isinstance(found.converged, jax.Array) and not np.all(found.converged):
+        failed = int((~found.converged).sum())
+        warnings.warn(f"planning did not converge for {failed} of {found.converged.size} rewards.", stacklevel=3)
+    return found
 
 
 def _flattened(given: Rewards) -> Any:

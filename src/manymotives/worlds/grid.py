@@ -7,9 +7,9 @@ import scipy.sparse as sp
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.transitions import handy
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
-DENSE_STATES = 128
 
 
 def GridWorld(
@@ -64,7 +64,7 @@ def GridWorld(
     names = [f"r{row}c{column}" for row, column in cells.tolist()]
     starts = letters == "S"
     return Environment(
-        matrix if len(cells) > DENSE_STATES else matrix.toarray().reshape(len(cells), 4, len(cells)),
+        handy(matrix),
         discount=discount,
         states=names,
         actions=list(MOVES),

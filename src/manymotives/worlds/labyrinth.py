@@ -5,6 +5,7 @@ import scipy.sparse as sp
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.transitions import handy
 
 
 def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
@@ -30,7 +31,7 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
     places = np.flatnonzero(available), successor[available]
     matrix = sp.csr_array((np.ones(len(places[0])), places), shape=(4 * size, size))
     return Environment(
-        matrix if size > 128 else matrix.toarray().reshape(size, 4, size),
+        handy(matrix),
         discount=discount,
         states=[*map(str, range(nodes)), "home"],
         actions=["left", "right", "back", "enter"],
