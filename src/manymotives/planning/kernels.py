@@ -99,6 +99,7 @@ def plan_batch(
                 soft_improvement(block_q, c, p, v, bonus, gap)
             else:
                 first_greedy(block_q, v, p)
+        store(gap, 0, spread(np.inf))  # nothing known yet, should the loop not run at all
         used = 0
         while used < limit:
             used += 1
