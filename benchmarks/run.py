@@ -37,7 +37,7 @@ def main() -> int:
             row.bar,
             "[green]met[/]" if row.passed else "[red]missed[/]",
             "–" if row.compile_seconds is None else f"{row.compile_seconds:.1f}",
-            "–" if row.share_of_limit is None else f"{row.share_of_limit:.1%}",
+            "–" if row.share_of_limit is None else f"{row.share_of_limit:.2g}",
             row.note,
         )
     console.print(table)
