@@ -12,7 +12,7 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 
 LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states
-SPREAD_LIMIT = 1e290  # rewards past this would meet the marker of forbidden actions
+REWARD_LIMIT = 1e290  # rewards past this would meet the marker of forbidden actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Rewards:
 
     values: Any
     batch: tuple[int, ...]
-    is_traced: bool  # JAX in, JAX out
+    is_jax: bool  # JAX in, JAX out
 
 
 class Solution(NamedTuple):
@@ -52,8 +52,8 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
         raise InputError(
             f"rewards on {on.replace('_', '–')}s must have the shape {described}; found {list(values.shape)}.{hint}"
         )
-    if not is_jax and values.size and not (values.max() < SPREAD_LIMIT and values.min() > -SPREAD_LIMIT):
-        place = np.argwhere(~(np.abs(values) < SPREAD_LIMIT))[0]
+    if not is_jax and values.size and not (values.max() < REWARD_LIMIT and values.min() > -REWARD_LIMIT):
+        place = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
         state = environment.states[place[-len(expected)]]
         raise InputError(f"the reward of state {state!r} is {values[tuple(place)]:g}. Rewards are finite numbers.")
     if on == "state":

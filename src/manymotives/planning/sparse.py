@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from manymotives.environment import Environment
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
@@ -103,7 +103,7 @@ def _plan_one(
         q = rewards + (transitions @ value).reshape(rewards.shape)
         if temperature is not None:
             one_step = logsumexp(temperature * q, axis=1) / temperature
-            policy = np.exp(temperature * (q - one_step[:, None]))
+            policy = softmax(temperature * q, axis=1)
             # r_π + H(π)/c = V_soft − γ P_π v, without the cancelling of large numbers in the entropy's two parts
             return q, one_step, q.argmax(axis=1), policy, one_step - (policy * (q - rewards)).sum(axis=1)
         one_step, best = _best(q)
@@ -120,14 +120,14 @@ def _plan_one(
         actions, policy, gain = start, None, rewards[everywhere, start]
     may_sweep = start is None and 2 / (1 - graph.discount) < LAST_SWEEP
     limit = LIMIT + len(rewards)  # a policy may have to turn round state by state
-    rough_works, exact, gap, solves = start is None, start is not None, np.inf, 0
+    exact, solves = start is not None, 0
     while True:
         system = _system(graph, policy, actions)
         guess = None if exact else _roughly(system, gain, value)
         if guess is not None:
             value = guess
         elif exact or not (may_sweep and sweeps < LAST_SWEEP):
-            value, rough_works, exact = _exactly(graph, system, gain, value), False, True
+            value, exact = _exactly(graph, system, gain, value), True
         else:
             sweep(MORE_SWEEPS)
         solves += 1
@@ -139,7 +139,7 @@ def _plan_one(
         if (exact and settled) or solves == limit:
             return q, one_step, gap, solves
         # what looks settled by rough values is looked at exactly; so is all that follows
-        exact = exact or settled or gap <= slack or not (rough_works or may_sweep)
+        exact = exact or settled or gap <= slack
 
 
 def _best(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,7 +87,7 @@ def plan(
     if first is not None:
         first = first.reshape(-1, environment.num_states).astype(int)
 
-    if given.is_traced or isinstance(temperatures, jax.Array):
+    if given.is_jax or isinstance(temperatures, jax.Array):
         xp: Any = jnp
         solve: Any = plan_traced
         flat = jnp.asarray(flat)
@@ -118,14 +118,14 @@ def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str =
         raise InputError(
             f"policies of batch shape {list(checked.shape[:-2])} do not fit rewards of batch shape {list(given.batch)}."
         ) from None
-    is_traced = given.is_traced or isinstance(checked, jax.Array)
-    xp: Any = jnp if is_traced else np
+    is_jax = given.is_jax or isinstance(checked, jax.Array)
+    xp: Any = jnp if is_jax else np
     num_states, num_actions = environment.num_states, environment.num_actions
     flat_rewards = xp.broadcast_to(given.values, (*batch, *given.values.shape[-2:]))
     flat_rewards = flat_rewards.reshape(-1, *given.values.shape[-2:])
     flat_policies = xp.broadcast_to(checked, (*batch, num_states, num_actions))
     flat_policies = flat_policies.reshape(-1, num_states, num_actions)
-    if is_traced:
+    if is_jax:
         value: Any = evaluate_traced(environment, flat_policies, flat_rewards)
     elif suits(environment):
         value = evaluate_dense(environment, np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards))
@@ -154,4 +154,4 @@ def reliable_plan(environment: Environment, rewards: Any, **options: Any) -> Pla
 def _flattened(given: Rewards) -> Any:
     shape = given.values.shape[-2:]
     flat = given.values.reshape(-1, *shape)
-    return flat if given.is_traced else np.ascontiguousarray(flat)
+    return flat if given.is_jax else np.ascontiguousarray(flat)
