@@ -12,7 +12,15 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
-COMPILED = {"manymotives.planning.lanes", "manymotives.planning.kernels", "manymotives.worlds.walks"}
+COMPILED = {
+    "manymotives.families",
+    "manymotives.inference.sweeps",
+    "manymotives.models.likelihood",
+    "manymotives.planning.kernels",
+    "manymotives.planning.lanes",
+    "manymotives.planning.warm",
+    "manymotives.worlds.walks",
+}
 
 
 def _module_names() -> list[str]:

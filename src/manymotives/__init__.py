@@ -1,30 +1,63 @@
 """manymotives: what many agents want, inferred from what they do."""
 
 from manymotives import worlds
+from manymotives.calibration import Calibration, calibrate
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.fit import fit, load
+from manymotives.inference import EmpiricalBayes, Gibbs, Metropolis, MonteCarlo, NestedMonteCarlo
 from manymotives.io import from_gymnasium, read_demonstrations, read_environment
+from manymotives.models import RewardPolicyModel
 from manymotives.planning import Plan, evaluate, loss, plan
 from manymotives.plots import plot_choices
+from manymotives.posterior import Posterior
+from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
+from manymotives.recovery import Recovery, recover
+from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
+from manymotives.sharing import Hierarchical, Pooled, Separate
 from manymotives.worlds import ModelBasedLearner, simulate
 
 __all__ = [
+    "Beta",
+    "BetaReward",
+    "Calibration",
     "Demonstrations",
+    "DirichletReward",
+    "EmpiricalBayes",
     "Environment",
+    "Gamma",
+    "GaussianReward",
+    "Gibbs",
+    "HalfNormal",
+    "Hierarchical",
     "InputError",
+    "LogNormal",
+    "Metropolis",
     "ModelBasedLearner",
+    "MonteCarlo",
+    "NestedMonteCarlo",
+    "Normal",
     "Plan",
+    "Pooled",
+    "Posterior",
+    "Recovery",
+    "RewardPolicyModel",
+    "Separate",
     "SoftOptimal",
     "Softmax",
+    "calibrate",
     "evaluate",
+    "fit",
     "from_gymnasium",
+    "load",
     "loss",
     "plan",
     "plot_choices",
     "read_demonstrations",
     "read_environment",
+    "recover",
     "simulate",
     "worlds",
 ]

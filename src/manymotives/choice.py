@@ -1,7 +1,7 @@
 """How agents choose: from values to the probabilities of actions."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning import reliable_plan
+from manymotives.priors import Prior, check_parameter
 
 
 @runtime_checkable
@@ -25,44 +26,87 @@ class ChoiceRule(Protocol):
 class Softmax:
     """π(a|s) ∝ exp(c Q*(s, a)): agents know what is best and err in doing it (paper, section 3.1).
 
-    `inverse_temperature` is c ≥ 0, one number, or one for each reward: 0 is random, ∞ would be optimal.
+    Parameters
+    ----------
+    inverse_temperature
+        c ≥ 0: 0 is random, ∞ would be optimal. A number, or one for each reward, is taken as known; a prior is
+        inferred, one c for each task. None: what the reward prior of a model proposes (see there).
+    lapse
+        The probability of choosing blindly, among the available actions alike: a number, or a prior.
     """
 
-    inverse_temperature: Any
+    inverse_temperature: Any = None
+    lapse: Any = 0.0
+
+    is_soft: ClassVar[bool] = False  # whether agents plan with their own errors in mind
 
     def __post_init__(self) -> None:
-        _check_temperature(self.inverse_temperature, "Softmax", minimum=0.0)
+        _check_rule(self, minimum=0.0)
 
     def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
+        temperature, lapse = _numbers(self)
         q = reliable_plan(environment, rewards, on=on).q
         xp: Any = jnp if isinstance(q, jax.Array) else np
         exists = xp.isfinite(q)
-        c = xp.asarray(self.inverse_temperature, dtype=q.dtype)[..., None, None]
+        c = xp.asarray(temperature, dtype=q.dtype)[..., None, None]
         weight = xp.where(exists, xp.exp(c * xp.where(exists, q - q.max(axis=-1, keepdims=True), 0.0)), 0.0)
-        return weight / weight.sum(axis=-1, keepdims=True)
+        return _with_lapses(weight / weight.sum(axis=-1, keepdims=True), exists, lapse)
 
 
 @dataclass(frozen=True, eq=False)
 class SoftOptimal:
     """π(a|s) = exp(c (Q(s, a) − V(s))) with V = log Σ exp(c Q) / c: agents foresee their own errors.
 
-    Also called logit choice or maximum causal entropy. `inverse_temperature` is c > 0, one number, or one
-    for each reward.
+    Also called logit choice or maximum causal entropy. c must be positive.
+
+    Parameters
+    ----------
+    inverse_temperature, lapse
+        As for `Softmax`. Lapses are not foreseen.
     """
 
-    inverse_temperature: Any
+    inverse_temperature: Any = None
+    lapse: Any = 0.0
+
+    is_soft: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_temperature(self.inverse_temperature, "SoftOptimal", minimum=np.finfo(float).tiny)
+        _check_rule(self, minimum=np.finfo(float).tiny)
 
     def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
-        return reliable_plan(environment, rewards, on=on, inverse_temperature=self.inverse_temperature).policy
+        temperature, lapse = _numbers(self)
+        found = reliable_plan(environment, rewards, on=on, inverse_temperature=temperature)
+        xp: Any = jnp if isinstance(found.q, jax.Array) else np
+        return _with_lapses(found.policy, xp.isfinite(found.q), lapse)
 
 
-def _check_temperature(value: Any, rule: str, minimum: float) -> None:
-    if isinstance(value, jax.core.Tracer):
-        return
-    values = np.asarray(value, dtype=float)
-    if not (np.isfinite(values).all() and (values >= minimum).all()):
-        kind = "positive" if minimum > 0 else "not negative"
-        raise InputError(f"{rule}: the inverse temperature must be finite and {kind}; found {value!r}.")
+def _with_lapses(policy: Any, exists: Any, lapse: Any) -> Any:
+    """The same choices with probability 1 − lapse, blind ones otherwise."""
+    if isinstance(lapse, float) and lapse == 0.0:
+        return policy
+    share = np.asarray(lapse)[..., None, None]
+    return (1 - share) * policy + share * exists / exists.sum(axis=-1, keepdims=True)
+
+
+def _check_rule(rule: Softmax | SoftOptimal, minimum: float) -> None:
+    name = type(rule).__name__
+    value = rule.inverse_temperature
+    if isinstance(value, Prior):
+        check_parameter(value, f"{name}: inverse_temperature", "positive", levels=2)
+    elif value is not None and not isinstance(value, jax.core.Tracer):
+        values = np.asarray(value, dtype=float)
+        if not (np.isfinite(values).all() and (values >= minimum).all()):
+            kind = "positive" if minimum > 0 else "not negative"
+            raise InputError(f"{name}: the inverse temperature must be finite and {kind}; found {value!r}.")
+    check_parameter(rule.lapse, f"{name}: lapse", "unit", levels=2)
+
+
+def _numbers(rule: Softmax | SoftOptimal) -> tuple[Any, Any]:
+    """Inverse temperature and lapse of a rule that has both as numbers."""
+    for word in ("inverse_temperature", "lapse"):
+        if getattr(rule, word) is None or isinstance(getattr(rule, word), Prior):
+            raise InputError(
+                f"{type(rule).__name__}: to act, {word} must be a number, such as {word}="
+                f"{'4.0' if word == 'inverse_temperature' else '0.1'}; found {getattr(rule, word)!r}."
+            )
+    return rule.inverse_temperature, rule.lapse

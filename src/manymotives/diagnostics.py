@@ -1,0 +1,93 @@
+"""What a careful statistician would say of a fit: mixing, and what the data left as the prior had it."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import xarray as xr
+from arviz_stats import ess, rhat
+
+RHAT = 1.01  # Vehtari et al. 2021
+EFFECTIVE = 400.0  # draws, bulk and tail: what R-hat and intervals need
+UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
+
+
+def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
+    """R-hat and effective sample sizes of everything, the worst by name."""
+    watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
+    found = []
+    if posterior.sizes["chain"] > 1:
+        worst, place, bad, count = _worst(rhat(watched), largest=True, limit=RHAT)
+        if not worst <= RHAT:
+            found.append(
+                f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
+                "quantities. Draw more (a larger `thin` or `warmup` helps most), and do not trust those."
+            )
+    for kind in ("bulk", "tail"):
+        worst, place, bad, count = _worst(ess(watched, method=kind), largest=False, limit=EFFECTIVE)
+        if not worst >= EFFECTIVE:
+            found.append(
+                f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
+                f"{EFFECTIVE:.0f} for {bad} of {count} quantities. Raise `thin` or `draws`."
+            )
+    return tuple(found)
+
+
+def visit_warnings(counts: xr.DataArray) -> tuple[str, ...]:
+    """States in which nobody was ever seen to choose, and tasks that never chose."""
+    made = counts.sum("action")
+    found = []
+    never = made["state"].values[(made.sum("task") == 0).values]
+    if len(never):
+        found.append(
+            f"nobody was seen to choose in {len(never)} of {made.sizes['state']} states ({_listed(never)}): their "
+            "rewards are known only through what leads to them."
+        )
+    silent = made["task"].values[(made.sum("state") == 0).values]
+    if len(silent):
+        found.append(f"no choices were recorded for {_listed(silent)}: their posterior is the population's.")
+    return tuple(found)
+
+
+def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, ...]:
+    """States whose reward is, for every task, still distributed as before the data."""
+    mean, sd = reward.mean(("chain", "draw")), reward.std(("chain", "draw"))
+    prior_mean, prior_sd = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
+    unmoved = (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
+    others = [dim for dim in unmoved.dims if dim != "state"]
+    states = reward["state"].values[(unmoved | mean.isnull()).all(others).values & unmoved.any(others).values]
+    if not len(states):
+        return ()
+    return (
+        f"the data say next to nothing about the reward of {len(states)} of {reward.sizes['state']} states "
+        f"({_listed(states)}): posterior and prior agree.",
+    )
+
+
+def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, str, int, int]:
+    """The worst value, where it is, how many lie beyond the limit, of how many; constants do not count."""
+    extreme, place, bad, count = (-np.inf if largest else np.inf), "nothing", 0, 0
+    for name, array in values.data_vars.items():
+        flat = array.values.ravel()
+        known = np.isfinite(flat)
+        count += int(known.sum())
+        if not known.any():
+            continue
+        bad += int(((flat > limit) if largest else (flat < limit))[known].sum())
+        index = int(np.nanargmax(flat) if largest else np.nanargmin(flat))
+        if (flat[index] > extreme) if largest else (flat[index] < extreme):
+            extreme = float(flat[index])
+            where = np.unravel_index(index, array.shape)
+            labels = ", ".join(f"{dim} {array[dim].values[i]}" for dim, i in zip(array.dims, where))
+            place = f"{str(name).replace('_', ' ')} ({labels})" if labels else str(name).replace("_", " ")
+    if count == 0:
+        extreme = 1.0 if largest else np.inf
+    return extreme, place, bad, count
+
+
+def _listed(names: Iterable[object], most: int = 8) -> str:
+    names = list(names)
+    return ", ".join(_quoted(names[:most])) + (", …" if len(names) > most else "")
+
+
+def _quoted(names: Iterable[object]) -> Iterator[str]:
+    return (repr(str(name)) for name in names)

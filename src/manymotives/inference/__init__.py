@@ -1,0 +1,23 @@
+"""Ways to sample from a posterior: one algorithm, one file, the same skeleton."""
+
+from manymotives.inference.draws import Draws, Method
+from manymotives.inference.empirical_bayes import EmpiricalBayes
+from manymotives.inference.gibbs import Gibbs
+from manymotives.inference.metropolis import Metropolis
+from manymotives.inference.monte_carlo import MonteCarlo
+from manymotives.inference.nested_monte_carlo import NestedMonteCarlo
+from manymotives.inference.progress import Progress
+
+METHODS = (Gibbs, Metropolis, NestedMonteCarlo, MonteCarlo, EmpiricalBayes)
+
+__all__ = [
+    "METHODS",
+    "Draws",
+    "EmpiricalBayes",
+    "Gibbs",
+    "Method",
+    "Metropolis",
+    "MonteCarlo",
+    "NestedMonteCarlo",
+    "Progress",
+]

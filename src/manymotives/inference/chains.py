@@ -1,0 +1,247 @@
+"""Markov chains of MRP, several at once: start, warm up, adapt, draw, stop when asked, go on from where one stopped."""
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from manymotives.errors import InputError
+from manymotives.inference.draws import Draws
+from manymotives.inference.progress import Progress
+from manymotives.inference.sweeps import Data, Proposal, State
+from manymotives.models import Target
+from manymotives.models.target import Anatomy
+from manymotives.planning import plan
+from manymotives.planning.problem import cores
+from manymotives.planning.warm import world_of
+
+BLOCK = 50  # draws between two looks at the clock, and two adaptations
+WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
+HYPER_TARGET = 0.44  # … and in one
+STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
+
+
+def run_chains(
+    kernel: Callable[..., None],
+    target: Target,
+    *,
+    chains: int,
+    draws: int,
+    warmup: int,
+    thin: int,
+    walk_size: int,
+    seed: int,
+    progress: Progress,
+    state: dict[str, Any] | None,
+) -> Draws:
+    """Draws of several chains, each in a thread and with a random stream of its own."""
+    stop = threading.Event()
+    streams = np.random.SeedSequence(seed).spawn(chains)
+    made = [
+        Chain(kernel, target, walk_size, stream) if state is None else Chain.restored(kernel, target, state, k)
+        for k, stream in enumerate(streams)
+    ]
+    interrupted = False
+    total = chains * (draws + (warmup if state is None else 0))
+    with ThreadPoolExecutor(min(chains, cores())) as pool, progress.of(total, "draws") as report:
+        futures: list[Future[None]] = [
+            pool.submit(chain.run, 0 if state is not None else warmup, draws, thin, stop) for chain in made
+        ]
+        pending = set(futures)
+        while pending:
+            try:
+                done, pending = wait(pending, timeout=0.25, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    if future.exception() is not None:
+                        stop.set()
+                report.update(
+                    sum(chain.done for chain in made),
+                    f"{'warming up, ' if any(not chain.is_warm for chain in made) else ''}accepted "
+                    f"{np.mean([chain.acceptance for chain in made]):.0%}",
+                )
+            except KeyboardInterrupt:
+                interrupted = True
+                stop.set()
+    for future in futures:
+        future.result()
+    kept = min(chain.kept for chain in made)
+    if kept == 0:
+        raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.")
+    warnings: tuple[str, ...] = ()
+    if interrupted and kept < draws:
+        warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
+    return Draws(
+        tasks=np.stack([chain.tasks[:kept] for chain in made]),
+        hyper=np.stack([chain.hyper[:kept] for chain in made]),
+        log_likelihood=np.stack([chain.likelihoods[:kept] for chain in made]),
+        statistics={
+            "acceptance_rate": (("chain", "task"), np.stack([chain.walk_rate for chain in made])),
+            "refresh_rate": (("chain", "task"), np.stack([chain.refresh_rate for chain in made])),
+        },
+        warnings=warnings,
+        state=_stacked([chain.saved() for chain in made]) if kept == draws else {},
+    )
+
+
+class Chain:
+    """One chain: its state, how it proposes, what it has drawn."""
+
+    def __init__(
+        self, kernel: Callable[..., None], target: Target, walk_size: int, stream: np.random.SeedSequence
+    ) -> None:
+        self.kernel, self.target, self.walk_size = kernel, target, walk_size
+        self.world = world_of(target.environment)
+        self.rng = np.random.default_rng(stream)
+        # copies, because threads that share an array also fight over its reference count
+        parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
+        self.anatomy = Anatomy(*parts)
+        self.data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
+        self.done = self.kept = 0
+        self.acceptance = float("nan")
+        self.is_warm = False
+        self.state: State
+        self.proposal: Proposal
+
+    def run(self, warmup: int, draws: int, thin: int, stop: threading.Event) -> None:
+        """Warm up, then draw; blocks of a fixed length, so that one can stop in between."""
+        if warmup > 0:
+            self.begin()
+            self.warm_up(warmup, thin, stop)
+        self.is_warm = True
+        num_tasks, num_coordinates = self.target.num_tasks, self.target.num_coordinates
+        self.tasks = np.empty((draws, num_tasks, num_coordinates))
+        self.hyper = np.empty((draws, self.target.num_groups, self.target.num_hyper))
+        self.likelihoods = np.empty((draws, num_tasks))
+        accepted = self.counters()
+        while self.kept < draws and not stop.is_set():
+            count = min(BLOCK, draws - self.kept)
+            part = slice(self.kept, self.kept + count)
+            self.advance(thin, self.tasks[part], self.hyper[part], self.likelihoods[part], accepted)
+            self.kept += count
+            self.acceptance = float(accepted[0][:, 0].mean() / (thin * self.kept))
+        sweeps = max(1, thin * self.kept)
+        self.walk_rate, self.refresh_rate = accepted[0][:, 0] / sweeps, accepted[0][:, 1] / sweeps
+
+    def advance(self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, accepted: Any) -> None:
+        draws = (tasks, hyper, likelihoods)
+        self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, *accepted)
+        self.done += len(tasks)
+
+    def counters(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((self.target.num_tasks, 2)), np.zeros((self.target.num_groups, self.target.num_hyper))
+
+    # ---- start ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A population from the hyperprior; for each task one of some prior draws, chosen by its likelihood."""
+        target = self.target
+        num_tasks, size = target.num_tasks, target.num_coordinates
+        hyper = target.draw_hyper(self.rng, 1)
+        tries = target.draw_tasks(self.rng, np.repeat(hyper, STARTS, axis=0))  # [STARTS, M, D]
+        owner = np.tile(np.arange(num_tasks), STARTS)
+        likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(STARTS, num_tasks)
+        hopeless = ~np.isfinite(likelihood).any(axis=0)
+        if hopeless.any():
+            raise InputError(
+                f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
+                f"under each of {STARTS} draws from the prior. Is the inverse temperature far too large?"
+            )
+        gumbel = -np.log(-np.log1p(-self.rng.random(likelihood.shape)))
+        chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)
+        tasks = tries[chosen, np.arange(num_tasks)]
+        self._place(np.ascontiguousarray(tasks), hyper[0])
+        size = self.walk_size
+        factor = np.zeros((num_tasks, size, size))
+        factor[:, np.arange(size), np.arange(size)] = tries.std(axis=0)[:, :size] + 1e-3
+        self.proposal = Proposal(
+            factor=factor,
+            scale=np.full(num_tasks, 1.0 / np.sqrt(size)),
+            hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
+        )
+
+    def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
+        """The state at these coordinates, with its plans."""
+        target, environment = self.target, self.target.environment
+        owner = np.arange(target.num_tasks)
+        temperature = target.temperatures(tasks, owner)
+        soft = temperature if target.anatomy.is_soft else None
+        found = plan(environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
+        self.state = State(
+            tasks=tasks,
+            hyper=np.ascontiguousarray(hyper),
+            actions=np.array(found.actions, dtype=np.int64),
+            value=np.array(found.value),
+            q=np.array(found.q),
+            log_likelihood=target.log_likelihood(tasks, owner),
+        )
+
+    # ---- warm-up -------------------------------------------------------------------------------------------
+
+    def warm_up(self, warmup: int, thin: int, stop: threading.Event) -> None:
+        """Adapt proposals to what is accepted, and to the shape of what has been seen since the first fifth."""
+        target = self.target
+        tasks = np.empty((warmup, target.num_tasks, target.num_coordinates))
+        hyper = np.empty((warmup, target.num_groups, target.num_hyper))
+        likelihoods = np.empty((warmup, target.num_tasks))
+        begin, block = 0, 0
+        while begin < warmup and not stop.is_set():
+            count = min(BLOCK, warmup - begin)
+            part = slice(begin, begin + count)
+            accepted = self.counters()
+            self.advance(thin, tasks[part], hyper[part], likelihoods[part], accepted)
+            begin += count
+            block += 1
+            walks = accepted[0][:, 0] / (count * thin)
+            moves = accepted[1] / (count * thin)
+            self.acceptance = float(walks.mean())
+            gain = 4.0 / block**0.7
+            scale = self.proposal.scale * np.exp(gain * (walks - WALK_TARGET))
+            hyper_scale = self.proposal.hyper_scale * np.exp(gain * (moves - HYPER_TARGET))
+            factor = self.proposal.factor
+            if begin >= 2 * BLOCK and begin < 0.9 * warmup:  # the last tenth tunes the scale only
+                new = self._shape(tasks[begin // 3 : begin, :, : self.walk_size])
+                # keep the size of steps: only their shape is learnt here
+                scale = scale * _size(factor) / _size(new)
+                factor = new
+            self.proposal = Proposal(factor, scale, hyper_scale)
+
+    def _shape(self, seen: np.ndarray) -> np.ndarray:
+        """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal."""
+        count, _, size = seen.shape
+        centred = seen - seen.mean(axis=0)
+        covariance = np.einsum("nmi,nmj->mij", centred, centred) / count
+        variance = np.einsum("mii->mi", covariance)
+        floor = 1e-6 + 1e-3 * variance.mean(axis=1, keepdims=True)
+        trust = count / (count + 5.0 * size)
+        covariance *= trust
+        covariance[:, np.arange(size), np.arange(size)] += (1 - trust) * variance + floor
+        return np.linalg.cholesky(covariance)
+
+    # ---- to go on later ------------------------------------------------------------------------------------
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on as if nothing had happened."""
+        arrays: dict[str, np.ndarray] = {**self.state._asdict(), **self.proposal._asdict()}
+        arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
+        arrays["walk_size"] = np.array(self.walk_size)
+        return arrays
+
+    @classmethod
+    def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "Chain":
+        chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
+        chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
+        chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
+        chain.proposal = Proposal(**{name: np.array(state[name][k]) for name in Proposal._fields})
+        return chain
+
+
+def _size(factor: np.ndarray) -> np.ndarray:
+    """[M] how far steps with these factors go: the geometric mean of their diagonals."""
+    return np.exp(np.log(np.einsum("mii->mi", factor)).mean(axis=1))
+
+
+def _stacked(saved: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.stack([each[name] for each in saved]) for name in saved[0]}

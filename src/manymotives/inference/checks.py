@@ -1,0 +1,19 @@
+"""Checks of a method's settings."""
+
+from dataclasses import fields
+from typing import Any
+
+from manymotives.errors import InputError
+
+MAY_BE_ZERO = ("warmup",)
+
+
+def checked_counts(method: Any) -> None:
+    """Refuse settings that are not whole numbers of at least 1."""
+    for field in fields(method):
+        value = getattr(method, field.name)
+        least = 0 if field.name in MAY_BE_ZERO else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(
+                f"{type(method).__name__}: {field.name} must be a whole number of at least {least}; found {value!r}."
+            )

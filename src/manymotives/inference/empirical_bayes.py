@@ -1,0 +1,140 @@
+"""Empirical Bayes: one population, the likeliest; each task by its mode and curvature. A first look in seconds.
+
+The marginal likelihood of a population h is climbed by ratios. With draws u_nm of each task from its posterior under
+the population h⁰ reached so far (a short Metropolis run),
+
+    log p(d | h) − log p(d | h⁰) ≈ Σ_m log mean_n p(u_nm | h) / p(u_nm | h⁰),
+
+which, together with the hyperprior, is maximised near h⁰; from there again, with ever shorter steps. The last
+populations are averaged. Under the average every task is then described by the peak of its posterior and the curvature
+there.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import optimize, special
+
+from manymotives import families
+from manymotives.errors import InputError
+from manymotives.inference.chains import Chain
+from manymotives.inference.checks import checked_counts
+from manymotives.inference.curvature import peaks
+from manymotives.inference.draws import Draws
+from manymotives.inference.progress import Progress
+from manymotives.inference.sweeps import task_draws
+from manymotives.models import Target
+from manymotives.rewards import NORMALISED
+
+ROUNDS = 30
+AVERAGED = 10  # the last rounds, whose populations are averaged
+STEP, SHRINKAGE = 1.0, 0.9  # how far a hyperparameter's coordinate may move in the first round, and in each next one
+WARMUP, DRAWS, THIN = 50, 200, 3  # of a round's Metropolis run
+LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
+
+
+@dataclass(frozen=True)
+class EmpiricalBayes:
+    """Hyperparameters by maximum marginal likelihood (times their prior), rewards by mode and curvature.
+
+    A first look: it takes seconds and says so in its warnings. Uncertainty about the population is left out, and
+    posteriors that are skewed, as of small rewards, are taken as normal in their coordinates.
+
+    Parameters
+    ----------
+    draws
+        From the normal approximation, so that everything a `Posterior` can do works.
+    """
+
+    draws: int = 1_000
+
+    is_markov_chain: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        checked_counts(self)
+
+    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        if target.environment.num_states > LARGEST:
+            raise InputError(
+                f"EmpiricalBayes is for up to {LARGEST} states; there are {target.environment.num_states}. Use Gibbs()."
+            )
+        hyper, tasks = _climb(target, seed, progress)
+        peak = peaks(target, target.parameters(hyper)[target.group], tasks)
+        rng = np.random.default_rng([seed, 1])
+        factor = np.linalg.cholesky(peak.covariance)
+        noise = rng.standard_normal((self.draws, *peak.tasks.shape))
+        drawn = peak.tasks + np.einsum("mde,nme->nmd", factor, noise)
+        owner = np.tile(np.arange(target.num_tasks), self.draws)
+        likelihood = target.log_likelihood(drawn.reshape(-1, target.num_coordinates), owner)
+        warnings: tuple[str, ...] = (
+            "a first look by empirical Bayes: the population is taken as known and posteriors as normal in their "
+            "coordinates, so intervals are rough, and mostly too narrow. Confirm with Gibbs().",
+        )
+        if not peak.converged:
+            warnings += ("the search for the peak of some task's posterior did not settle.",)
+        return Draws(
+            tasks=drawn[None],
+            hyper=np.repeat(hyper[None], self.draws, axis=0)[None],
+            log_likelihood=likelihood.reshape(1, self.draws, target.num_tasks),
+            warnings=warnings,
+        )
+
+
+def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest populations [G, H], and typical coordinates [M, D] of their tasks."""
+    chain = Chain(task_draws, target, target.num_coordinates, np.random.SeedSequence(seed))
+    chain.begin()
+    # from the middle of the hyperprior
+    middle = np.median(target.draw_hyper(np.random.default_rng(0), 501)[:, 0], axis=0)
+    hyper = np.repeat(middle[None], target.num_groups, axis=0)
+    seen = []
+    rounds = ROUNDS if target.num_hyper else 2
+    with progress.of(rounds, "rounds") as report:
+        for number in range(rounds):
+            chain.state.hyper[:] = hyper
+            chain.warm_up(WARMUP, THIN, threading.Event())
+            tasks = np.empty((DRAWS, target.num_tasks, target.num_coordinates))
+            spare = np.empty((DRAWS, target.num_groups, target.num_hyper)), np.empty((DRAWS, target.num_tasks))
+            chain.advance(THIN, tasks, *spare, chain.counters())
+            if target.num_hyper:
+                reach = STEP * SHRINKAGE**number
+                hyper = np.stack([_uphill(target, tasks, hyper[g], g, reach) for g in range(target.num_groups)])
+            seen.append(hyper)
+            report.update(number + 1)
+    return np.mean(seen[-AVERAGED:], axis=0), np.median(tasks, axis=0)
+
+
+def _uphill(target: Target, tasks: np.ndarray, hyper: np.ndarray, g: int, reach: float) -> np.ndarray:
+    """Coordinates [H] near `hyper` under which draws [N, M, D] of population g's tasks are likeliest."""
+    anatomy = target.anatomy
+    mine = tasks[:, target.group == g]
+    is_share = anatomy.link == NORMALISED
+    if is_share:
+        shares = mine[..., : anatomy.num_rewards]
+        total = special.logsumexp(shares, axis=-1, keepdims=True)
+        mine = np.concatenate([shares - total, mine[..., anatomy.num_rewards :]], axis=-1)
+    statistics = families.statistics_all(anatomy.families, np.ascontiguousarray(mine.reshape(-1, mine.shape[-1])))
+    if is_share:
+        statistics[:, : anatomy.num_rewards, 1] = 0.0  # of shares, a Dirichlet sees the logarithms only
+
+    def log_density(values: np.ndarray) -> np.ndarray:
+        """log p(u | h) [N, M]; of shares, not of the sums they are shares of."""
+        parameters = target.parameters(values)
+        constant, weights = families.as_linear(anatomy.families, parameters)
+        if is_share:
+            constant += special.gammaln(parameters[: anatomy.num_rewards, 0].sum())
+        found = constant + np.tensordot(statistics, weights, axes=2)
+        return found.reshape(mine.shape[:2])
+
+    before = log_density(hyper)
+
+    def depth(values: np.ndarray) -> float:
+        ratio = special.logsumexp(log_density(values) - before, axis=0) - np.log(len(mine))
+        own = families.log_density_all(anatomy.hyper_families, values[None], anatomy.hyper_constants[None])[0]
+        total = float(ratio.sum() + own)
+        return -total if np.isfinite(total) else 1e300
+
+    bounds = [(value - reach, value + reach) for value in hyper]
+    return optimize.minimize(depth, hyper, method="L-BFGS-B", bounds=bounds).x

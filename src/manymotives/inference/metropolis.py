@@ -1,0 +1,50 @@
+"""MRP-MH: random walks and prior refreshments of each task given its population, random walks of the population."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from manymotives.inference.chains import run_chains
+from manymotives.inference.checks import checked_counts
+from manymotives.inference.draws import Draws
+from manymotives.inference.progress import Progress
+from manymotives.inference.sweeps import metropolis_draws
+from manymotives.models import Target
+
+
+@dataclass(frozen=True)
+class Metropolis:
+    """Metropolis–Hastings in any number of parallel chains.
+
+    Parameters
+    ----------
+    chains, draws
+        `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
+    warmup
+        Draws before those, in which the proposals adapt; afterwards they are fixed.
+    thin
+        Sweeps for each draw. A sweep proposes two changes to every task and two to every hyperparameter.
+    """
+
+    chains: int = 4
+    draws: int = 1000
+    warmup: int = 1000
+    thin: int = 5
+
+    is_markov_chain: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_counts(self)
+
+    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        return run_chains(
+            metropolis_draws,
+            target,
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            walk_size=target.num_coordinates,
+            seed=seed,
+            progress=progress,
+            state=state,
+        )

@@ -1,0 +1,124 @@
+"""Monte Carlo that uses what the model says: given their population, tasks are independent.
+
+For each of K populations h^(k) from the hyperprior, every task gets J draws of its own, and
+
+    Z_km = mean_j p(d_m | ρ_kmj, c_kmj)          an unbiased estimate of p(d_m | h^(k))
+    weight of h^(k) ∝ Π_m Z_km,   within it one of task m's draws with probability ∝ p(d_m | ρ_kmj, c_kmj)
+
+Algorithm 1 is J = 1. The weights collapse only as fast as the populations differ, not as fast as tasks are many.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from manymotives.inference.checks import checked_counts
+from manymotives.inference.draws import Draws
+from manymotives.inference.progress import Progress
+from manymotives.inference.weights import COLLAPSED, judged, next_run, stream_of
+from manymotives.models import Target
+
+AT_A_TIME = 200_000  # plans between two looks at the clock
+KEPT = 16  # draws of each task kept for each population, so that one resampled often is not one draw repeated
+
+
+@dataclass(frozen=True)
+class NestedMonteCarlo:
+    """Importance sampling of populations, with draws of each task inside.
+
+    Parameters
+    ----------
+    draws
+        K: populations drawn from the hyperprior, and also how many equally weighted draws are returned.
+    inner
+        J: draws of every task for each population.
+    """
+
+    draws: int = 1_000
+    inner: int = 1_000
+
+    is_markov_chain: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        checked_counts(self)
+
+    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        rng = stream_of(seed, state)
+        num_tasks = target.num_tasks
+        hyper = target.draw_hyper(rng, self.draws)
+        kept = np.empty((self.draws, num_tasks, KEPT, target.num_coordinates))
+        likelihood = np.empty((self.draws, num_tasks, KEPT))
+        evidence = np.empty((self.draws, num_tasks))  # log Z_km
+        inner_size = np.empty((self.draws, num_tasks))
+        step = max(1, AT_A_TIME // (num_tasks * self.inner))
+        made = 0
+        with progress.of(self.draws, "populations") as report:
+            try:
+                for begin in range(0, self.draws, step):
+                    part = slice(begin, min(begin + step, self.draws))
+                    found = self._inside(rng, target, hyper[part])
+                    evidence[part], inner_size[part], kept[part], likelihood[part] = found
+                    made = part.stop
+                    report.update(made)
+            except KeyboardInterrupt:
+                if made == 0:
+                    raise
+        stopped = (f"stopped by hand after {made} of {self.draws} populations.",) if made < self.draws else ()
+        verdict = judged(rng, evidence[:made], target)
+        chosen = verdict.chosen
+        inside = np.array([inner_size[chosen[:, target.group[m]], m].mean() for m in range(num_tasks)])
+        each = (chosen[:, target.group], np.arange(num_tasks), _turns(chosen)[:, target.group])
+        warnings: tuple[str, ...] = stopped
+        if target.num_hyper:  # without hyperparameters all populations are one, and their weights say nothing
+            warnings += verdict.warnings("populations", "Use Gibbs(), or more draws.")
+        if inside.min() < COLLAPSED:
+            task = target.tasks[int(np.argmin(inside))]
+            warnings += (
+                f"inside a population, {self.inner} draws of {task!r} are worth {inside.min():.1f}: its choices say "
+                "far more than the prior foresees. Raise `inner`, or use Gibbs().",
+            )
+        return Draws(
+            tasks=kept[each][None],
+            hyper=hyper[chosen, np.arange(target.num_groups)][None],
+            log_likelihood=likelihood[each][None],
+            statistics=verdict.statistics | {"inner_effective_sample_size": (("task",), inside)},
+            warnings=warnings,
+            state=next_run(state),
+        )
+
+    def _inside(
+        self, rng: np.random.Generator, target: Target, hyper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """log Z [K, M], how many draws it stands on [K, M], and KEPT of them with likelihoods, for h [K, G, H]."""
+        num, num_tasks, inner = len(hyper), target.num_tasks, self.inner
+        tasks = target.draw_tasks(rng, np.repeat(hyper, inner, axis=0))  # [K·J, M, D]
+        owner = np.tile(np.arange(num_tasks), num * inner)
+        log_p = target.log_likelihood(tasks.reshape(-1, target.num_coordinates), owner)
+        log_p = log_p.reshape(num, inner, num_tasks)
+        largest = np.maximum(log_p.max(axis=1, keepdims=True), -1e300)
+        weight = np.exp(log_p - largest)
+        total = weight.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_z = np.log(total / inner) + largest[:, 0]
+            size = np.nan_to_num(total**2 / np.square(weight).sum(axis=1))
+        edges = np.cumsum(weight, axis=1)
+        points = rng.random((num, KEPT, num_tasks)) * edges[:, -1:]
+        index = np.empty((num, KEPT, num_tasks), dtype=int)
+        for k in range(num):
+            for m in range(num_tasks):
+                index[k, :, m] = np.minimum(np.searchsorted(edges[k, :, m], points[k, :, m]), inner - 1)
+        tasks = tasks.reshape(num, inner, num_tasks, -1)
+        where = (np.arange(num)[:, None, None], index, np.arange(num_tasks))
+        return log_z, size, tasks[where].swapaxes(1, 2), log_p[where].swapaxes(1, 2)
+
+
+def _turns(chosen: np.ndarray) -> np.ndarray:
+    """[N, G] the how-manieth time each index of [N, G] comes, counted modulo KEPT."""
+    turns = np.empty_like(chosen)
+    for g in range(chosen.shape[1]):
+        order = np.argsort(chosen[:, g], kind="stable")
+        ranked = chosen[order, g]
+        first = np.searchsorted(ranked, ranked)
+        turns[order, g] = (np.arange(len(ranked)) - first) % KEPT
+    return turns

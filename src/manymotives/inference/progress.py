@@ -1,0 +1,54 @@
+"""How far a long run has got: a bar on the terminal (or notebook) with rate, time left and acceptance."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+@dataclass
+class Progress:
+    """Where a run reports what it has done; shown only if it lasts, and only where somebody can watch."""
+
+    shown: bool = True
+
+    @contextmanager
+    def of(self, total: int, unit: str) -> Iterator["Report"]:
+        """A report on `total` pieces of work."""
+        console = Console(stderr=True)
+        visible = self.shown and (console.is_terminal or console.is_jupyter)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Bar(*columns, console=console, transient=True, disable=not visible, refresh_per_second=4) as bar:
+            task = bar.add_task(unit, total=total, rate="", note="", visible=False)
+            yield Report(bar, task, unit, time.monotonic())
+        sys.stderr.flush()
+
+
+@dataclass
+class Report:
+    """One bar."""
+
+    bar: Bar
+    task: int
+    unit: str
+    begin: float
+
+    def update(self, done: int, note: str = "") -> None:
+        """So much is done."""
+        elapsed = time.monotonic() - self.begin
+        rate = f"{done / elapsed:,.0f} {self.unit}/s" if done else ""
+        self.bar.update(self.task, completed=done, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]

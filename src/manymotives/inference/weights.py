@@ -1,0 +1,104 @@
+"""Importance weights in log space: how many draws they are worth, whether they have collapsed, fair resampling."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from arviz_stats.base import array_stats
+from jaxtyping import Float, Int
+
+from manymotives.errors import InputError
+from manymotives.models import Target
+
+COLLAPSED = 10.0  # effective draws below which a posterior stands on a handful of proposals
+UNRELIABLE = 0.7  # Pareto k̂ above which the weights' tail is too heavy for their mean (Vehtari et al. 2024)
+
+
+def normalised(log_weights: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    """Weights that sum to one; every one −∞ is an error of whoever calls."""
+    weight = np.exp(log_weights - log_weights.max())
+    return weight / weight.sum()
+
+
+def effective_size(log_weights: Float[np.ndarray, " K"]) -> float:
+    """1 / Σ w²: how many equally weighted draws would be as good (Kish)."""
+    return float(1.0 / np.square(normalised(log_weights)).sum())
+
+
+def pareto_k(log_weights: Float[np.ndarray, " K"]) -> float:
+    """Shape of the Pareto tail of the weights; inf where too few are finite to fit one."""
+    finite = log_weights[np.isfinite(log_weights)]
+    if len(finite) < 25 or np.ptp(finite) == 0:
+        return float("inf") if len(finite) < 25 else float("-inf")
+    _, shape = array_stats.psislw(-finite)  # it wants log-likelihoods, whose reciprocals are the weights
+    return float(shape)
+
+
+def resampled(rng: np.random.Generator, log_weights: Float[np.ndarray, " K"], count: int) -> Int[np.ndarray, " count"]:
+    """Indices of equally weighted draws, by systematic resampling, in random order."""
+    edges = np.cumsum(normalised(log_weights))
+    points = (np.arange(count) + rng.random()) / count
+    return rng.permutation(np.minimum(np.searchsorted(edges / edges[-1], points), len(edges) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Weights [K, G] of populations that were estimated apart: what they are worth, and which draws to keep."""
+
+    chosen: Int[np.ndarray, "K G"]  # equally weighted
+    sizes: Float[np.ndarray, " G"]
+    shapes: Float[np.ndarray, " G"]
+    log_weight: Float[np.ndarray, "K G"]
+
+    @property
+    def statistics(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        return {
+            "log_weight": (("proposal", "group"), self.log_weight),
+            "effective_sample_size": (("group",), self.sizes),
+            "pareto_k": (("group",), self.shapes),
+        }
+
+    def warnings(self, what: str, remedy: str) -> tuple[str, ...]:
+        """What to say of them."""
+        draws, worst, heaviest = len(self.log_weight), self.sizes.min(), self.shapes.max()
+        if worst < COLLAPSED:
+            return (
+                f"the weights have collapsed: {draws} {what} are worth {worst:.1f}. Means and intervals are those of a "
+                f"handful of draws; do not use them. {remedy}",
+            )
+        if heaviest > UNRELIABLE:
+            return (
+                f"the weights have a heavy tail (Pareto k̂ = {heaviest:.2f} > {UNRELIABLE}): {draws} {what} are "
+                f"nominally worth {worst:.0f}, and that is optimistic. {remedy}",
+            )
+        return ()
+
+
+def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], target: Target) -> Verdict:
+    """Weights of K joint draws from the log-likelihoods of their tasks, a product within each population."""
+    log_weight = log_likelihood.reshape(len(log_likelihood), target.num_groups, -1).sum(axis=2)
+    hopeless = np.flatnonzero(~np.isfinite(log_weight).any(axis=0))
+    if hopeless.size:
+        who = target.tasks[int(np.flatnonzero(target.group == hopeless[0])[0])]
+        raise InputError(
+            f"the choices of {who!r}, or of others with it, are impossible (log-likelihood −∞) under every draw from "
+            "the prior. Is the inverse temperature far too large?"
+        )
+    columns = log_weight.T
+    return Verdict(
+        chosen=np.stack([resampled(rng, column, len(column)) for column in columns], axis=1),
+        sizes=np.array([effective_size(column) for column in columns]),
+        shapes=np.array([pareto_k(column) for column in columns]),
+        log_weight=log_weight,
+    )
+
+
+def stream_of(seed: int, state: dict[str, Any] | None) -> np.random.Generator:
+    """Random numbers of this run: another stream each time one goes on from an earlier run."""
+    runs = 0 if state is None else int(state["runs"])
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(runs,)))
+
+
+def next_run(state: dict[str, Any] | None) -> dict[str, np.ndarray]:
+    """What the next run must know."""
+    return {"runs": np.array(1 if state is None else int(state["runs"]) + 1)}

@@ -1,0 +1,53 @@
+"""How probable the choices are, given action values: compiled, from counts, never step by step."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_compiled
+def log_likelihood(q, n, counts, m, temperature, lapse):
+    """Σ_{s,a} k(s, a) log π(a|s) for values q[n] and counts k = counts[m], [S, A]; q is −inf where nothing can be done.
+
+    π = (1 − lapse) softmax(c q) + lapse / (number of available actions). States without choices cost nothing. (Whole
+    arrays and an index, not rows: a row is a new array to Numba, and costs more than some of the work here.)
+    """
+    _, num_states, num_actions = counts.shape
+    total = 0.0
+    for s in range(num_states):
+        made = 0.0
+        for a in range(num_actions):
+            made += counts[m, s, a]
+        if made == 0.0:
+            continue
+        best = q[n, s, 0]
+        for a in range(1, num_actions):
+            best = max(best, q[n, s, a])
+        weight, available, chosen = 0.0, 0, 0.0
+        for a in range(num_actions):
+            if q[n, s, a] > -np.inf:
+                above = temperature * (q[n, s, a] - best)
+                weight += math.exp(above)
+                chosen += counts[m, s, a] * above
+                available += 1
+        log_weight = math.log(weight)
+        if lapse == 0.0:
+            total += chosen - made * log_weight
+            continue
+        for a in range(num_actions):
+            if counts[m, s, a] > 0.0:
+                share = math.exp(temperature * (q[n, s, a] - best) - log_weight)
+                total += counts[m, s, a] * math.log((1.0 - lapse) * share + lapse / available)
+    return total
+
+
+@_compiled
+def log_likelihoods(q, counts, owner, temperature, lapse):
+    """The same for each of a batch of values q [N, S, A]; `owner` says whose counts [M, S, A] they are to explain."""
+    found = np.empty(len(q))
+    for n in range(len(q)):
+        found[n] = log_likelihood(q, n, counts, owner[n], temperature[n], lapse[n])
+    return found

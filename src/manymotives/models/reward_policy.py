@@ -1,0 +1,139 @@
+"""The paper's first model: a prior on rewards and on softmax policies, shared by a population (MRP; RP where pooled).
+
+h ~ η                     populations: e.g. concentrations α, shape and rate g1, g2 of temperatures
+ρ_m | h ~ ψ_h             what task m wants (section 3.2)
+c_m | h ~ Gamma(g1, g2)   how consistently it acts on it (section 3.1)
+a_t | s_t ~ Softmax(c_m Q*_{ρ_m}(s_t, ·))
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manymotives.choice import Softmax, SoftOptimal
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.models.target import Anatomy, Target, coordinates_of
+from manymotives.priors import Prior
+from manymotives.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
+from manymotives.sharing import Hierarchical, Pooled, Separate
+
+EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True, eq=False)
+class RewardPolicyModel:
+    """What agents may want × how they choose × how tasks relate.
+
+    Parameters
+    ----------
+    reward
+        `DirichletReward()`, `BetaReward()` or `GaussianReward()`.
+    choice
+        `Softmax()` or `SoftOptimal()`.
+    sharing
+        `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP).
+    """
+
+    reward: DirichletReward | BetaReward | GaussianReward = DirichletReward()
+    choice: Softmax | SoftOptimal = Softmax()
+    sharing: Hierarchical | Separate | Pooled = Hierarchical()
+
+    def __post_init__(self) -> None:
+        for word, kinds in (
+            ("reward", (DirichletReward, BetaReward, GaussianReward)),
+            ("choice", (Softmax, SoftOptimal)),
+            ("sharing", (Hierarchical, Separate, Pooled)),
+        ):
+            if not isinstance(getattr(self, word), kinds):
+                names = ", ".join(f"{kind.__name__}()" for kind in kinds)
+                raise InputError(f"RewardPolicyModel: {word} must be one of {names}; found {getattr(self, word)!r}.")
+
+    @property
+    def inverse_temperature(self) -> Any:
+        """The choice rule's, or the reward prior's proposal where that is None."""
+        given = self.choice.inverse_temperature
+        return self.reward.default_inverse_temperature if given is None else given
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the model alone cannot tell apart, whatever the data."""
+        if isinstance(self.inverse_temperature, Prior) and self.reward.link != NORMALISED:
+            return (
+                f"{type(self.reward).__name__} has a scale of its own and the inverse temperature is inferred as well: "
+                "the data see only their product, and the priors alone tell them apart. Fix one of them.",
+            )
+        return ()
+
+    def bind(self, environment: Environment, demonstrations: Demonstrations) -> Target:
+        """The posterior of this model for these data."""
+        if demonstrations.states != environment.states or demonstrations.actions != environment.actions:
+            raise InputError(
+                "the demonstrations have other states or actions than the environment. Read them with it: "
+                "Demonstrations.from_frame(frame, environment, ...)."
+            )
+        counts = demonstrations.counts.astype(float)
+        impossible = (counts > 0).any(axis=0) & ~environment.available
+        if impossible.any():
+            state, action = np.argwhere(impossible)[0]
+            raise InputError(
+                f"action {environment.actions[action]!r} was taken in state {environment.states[state]!r}, where the "
+                "environment does not have it."
+            )
+        silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
+        if silent and isinstance(self.sharing, Separate):
+            raise InputError(
+                f"no choices were recorded for {', '.join(map(repr, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
+                "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
+            )
+        tasks = demonstrations.tasks
+        if isinstance(self.sharing, Pooled):
+            counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
+        return self.target(environment, tasks, counts)
+
+    def target(self, environment: Environment, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
+        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        reward, on = self.reward, self.reward.on
+        features = reward.features_for(environment)
+        exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
+        places = np.flatnonzero(exists)
+        num_rewards = len(places) if features is None else features.shape[1]
+        arrays, blocks, temperature, lapse = coordinates_of(
+            reward.component, reward.words, self.inverse_temperature, self.choice.lapse, num_rewards
+        )
+        anatomy = Anatomy(
+            **arrays,
+            num_rewards=num_rewards,
+            link=reward.link,
+            places=places if features is None else np.arange(num_rewards),
+            features=np.empty((0, 0)) if features is None else np.ascontiguousarray(features),
+            temperature=temperature,
+            lapse=lapse,
+            is_soft=self.choice.is_soft,
+            on_pairs=on == "state_action",
+            group_size=1 if isinstance(self.sharing, Separate) else len(counts),
+        )
+        return Target(
+            environment=environment,
+            on=on,
+            tasks=tasks,
+            counts=np.ascontiguousarray(counts, dtype=float),
+            anatomy=anatomy,
+            blocks=blocks,
+            fixed_temperature=_known(self.inverse_temperature, tasks, "inverse_temperature"),
+            fixed_lapse=_known(self.choice.lapse, tasks, "lapse"),
+        )
+
+
+def _known(value: Any, tasks: tuple[Any, ...], word: str) -> np.ndarray:
+    """One number for each task; not read where it is inferred."""
+    if isinstance(value, Prior):
+        return np.full(len(tasks), np.nan)
+    numbers = np.asarray(value, dtype=float)
+    if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != len(tasks)):
+        raise InputError(
+            f"{word} must be one number or one for each of {len(tasks)} tasks; found {list(numbers.shape)}."
+        )
+    return np.array(np.broadcast_to(numbers, (len(tasks),)))

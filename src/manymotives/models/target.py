@@ -1,0 +1,247 @@
+"""A model bound to an environment and data: everything a sampler reads, as plain arrays.
+
+Tasks have coordinates u [M, D]: K for the reward, then one for the inverse temperature and one for the lapse rate where
+these are inferred. Populations have coordinates h [G, H], the hyperparameters. A hierarchical model is one population
+of M tasks; a separate one, M populations of one task each; a pooled one, one population of one task, which made all
+choices.
+`families` says what a coordinate is.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from manymotives import families
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.models.likelihood import log_likelihoods
+from manymotives.planning import plan
+from manymotives.priors import Prior
+from manymotives.rewards import LINEAR, NORMALISED
+
+CONSTANT = -1  # a parameter that is no hyperparameter
+FIXED = -1  # the place of a temperature or lapse rate that is known
+COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
+BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
+
+
+class Anatomy(NamedTuple):
+    """What each coordinate is and where its parameters come from, in the form compiled loops read."""
+
+    families: np.ndarray  # [D] of the tasks' coordinates
+    source: np.ndarray  # [D, 2] the hyperparameter that each parameter is, or CONSTANT
+    constants: np.ndarray  # [D, 2] its value in that case
+    hyper_families: np.ndarray  # [H]
+    hyper_constants: np.ndarray  # [H, 2]
+    num_rewards: int  # K
+    link: int
+    places: np.ndarray  # [K] where in the reward table [S·(1 or A)] each coordinate goes
+    features: np.ndarray  # [S·(1 or A), K], or empty
+    temperature: int  # its place among the coordinates, or FIXED
+    lapse: int
+    is_soft: bool
+    on_pairs: bool
+    group_size: int  # tasks in a population: M or 1
+
+
+class Block(NamedTuple):
+    """A named run of hyperparameters."""
+
+    name: str
+    begin: int
+    end: int
+    per_reward: bool  # one for each reward coordinate, else a single one
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The posterior to sample from, up to a constant."""
+
+    environment: Environment
+    on: str
+    tasks: tuple[Any, ...]  # names of those the coordinates belong to; one, "everybody", where they are pooled
+    counts: np.ndarray  # [M, S, A] floats
+    anatomy: Anatomy
+    blocks: tuple[Block, ...]  # of hyperparameters
+    fixed_temperature: np.ndarray  # [M], read where the temperature is known
+    fixed_lapse: np.ndarray  # [M]
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.counts)
+
+    @property
+    def num_groups(self) -> int:
+        return self.num_tasks // self.anatomy.group_size
+
+    @property
+    def num_coordinates(self) -> int:
+        return len(self.anatomy.families)
+
+    @property
+    def num_hyper(self) -> int:
+        return len(self.anatomy.hyper_families)
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        """[M] the population of each task."""
+        return np.repeat(np.arange(self.num_groups), self.anatomy.group_size)
+
+    # ---- the generative story: populations, then tasks, then choices ---------------------------------------------
+
+    def draw_hyper(self, rng: np.random.Generator, draws: int) -> np.ndarray:
+        """Coordinates h [draws, G, H] of populations from the hyperprior η."""
+        anatomy = self.anatomy
+        shape = (draws * self.num_groups, self.num_hyper, 2)
+        constants = np.ascontiguousarray(np.broadcast_to(anatomy.hyper_constants, shape))
+        return families.draw_all(rng, anatomy.hyper_families, constants).reshape(draws, self.num_groups, self.num_hyper)
+
+    def draw_tasks(self, rng: np.random.Generator, hyper: np.ndarray) -> np.ndarray:
+        """Coordinates u [draws, M, D] of tasks from their populations h [draws, G, H]: ρ ~ ψ, c ~ Gamma(g1, g2)."""
+        parameters = self.parameters(hyper)[:, self.group]
+        flat = np.ascontiguousarray(parameters.reshape(-1, self.num_coordinates, 2))
+        return families.draw_all(rng, self.anatomy.families, flat).reshape(len(hyper), self.num_tasks, -1)
+
+    def parameters(self, hyper: np.ndarray) -> np.ndarray:
+        """[..., D, 2]: the parameters of the tasks' coordinates, given their population's h [..., H]."""
+        return self.parameters_at(self.natural_hyper(hyper))
+
+    def parameters_at(self, values: np.ndarray) -> np.ndarray:
+        """The same, given the hyperparameters themselves [..., H]."""
+        anatomy = self.anatomy
+        known = np.broadcast_to(anatomy.constants, (*values.shape[:-1], *anatomy.constants.shape))
+        if self.num_hyper == 0:
+            return known
+        return np.where(anatomy.source == CONSTANT, known, values[..., np.maximum(anatomy.source, 0)])
+
+    def natural_hyper(self, hyper: np.ndarray) -> np.ndarray:
+        """The hyperparameters themselves, from their coordinates h [..., H]."""
+        flat = np.ascontiguousarray(hyper.reshape(int(np.prod(hyper.shape[:-1])), self.num_hyper))
+        return families.natural_all(self.anatomy.hyper_families, flat).reshape(hyper.shape)
+
+    def rewards(self, u: np.ndarray) -> np.ndarray:
+        """[..., S] or [..., S, A], as `on` says, from coordinates u [..., D]."""
+        anatomy = self.anatomy
+        part = u[..., : anatomy.num_rewards]
+        if anatomy.link == NORMALISED:
+            weight = np.exp(part - part.max(axis=-1, keepdims=True))
+            x = weight / weight.sum(axis=-1, keepdims=True)
+        else:
+            flat = np.ascontiguousarray(part.reshape(-1, anatomy.num_rewards))
+            x = families.natural_all(anatomy.families[: anatomy.num_rewards], flat).reshape(part.shape)
+        size = (self.environment.num_states, self.environment.num_actions)[: 1 if self.on == "state" else 2]
+        if anatomy.link == LINEAR and anatomy.features.size:
+            return (x @ anatomy.features.T).reshape(*u.shape[:-1], *size)
+        table = np.zeros((*u.shape[:-1], int(np.prod(size))))
+        table[..., anatomy.places] = x
+        return table.reshape(*u.shape[:-1], *size)
+
+    def temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """Inverse temperatures c [...] of coordinates u [..., D] that belong to tasks `owner` [...]."""
+        place = self.anatomy.temperature
+        if place == FIXED:
+            return np.broadcast_to(self.fixed_temperature[owner], u.shape[:-1])
+        return np.exp(np.maximum(u[..., place], COLDEST))
+
+    def lapses(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """Lapse rates [...]."""
+        place = self.anatomy.lapse
+        if place == FIXED:
+            return np.broadcast_to(self.fixed_lapse[owner], u.shape[:-1])
+        return 1.0 / (1.0 + np.exp(-u[..., place]))
+
+    # ---- densities ---------------------------------------------------------------------------------------------
+
+    def log_likelihood(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """log p(d_m | u) [N] for coordinates u [N, D] of tasks `owner` [N]."""
+        found = np.empty(len(u))
+        step = max(1, BATCH // (self.environment.num_states * self.environment.num_actions))
+        for begin in range(0, len(u), step):
+            part = slice(begin, begin + step)
+            temperature, lapse = self.temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
+            soft = temperature if self.anatomy.is_soft else None
+            q = plan(self.environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
+            found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
+        return found
+
+    def policies(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """π(a|s) [N, S, A] of coordinates u [N, D]; zero where an action does not exist."""
+        temperature = self.temperatures(u, owner)
+        soft = temperature if self.anatomy.is_soft else None
+        q = plan(self.environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
+        exists = np.isfinite(q)
+        weight = np.where(exists, np.exp(temperature[:, None, None] * (q - q.max(axis=-1, keepdims=True))), 0.0)
+        lapse = self.lapses(u, owner)[:, None, None]
+        blind = exists / exists.sum(axis=-1, keepdims=True)
+        return (1 - lapse) * weight / weight.sum(axis=-1, keepdims=True) + lapse * blind
+
+    def log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """log p(h, u) [N] for coordinates h [N, G, H] and u [N, M, D]."""
+        anatomy = self.anatomy
+        draws = len(u)
+        constants = np.broadcast_to(anatomy.hyper_constants, (draws * self.num_groups, self.num_hyper, 2))
+        total = families.log_density_all(
+            anatomy.hyper_families, hyper.reshape(draws * self.num_groups, self.num_hyper).copy(), constants.copy()
+        ).reshape(draws, -1)
+        parameters = self.parameters(hyper)[:, self.group].reshape(-1, self.num_coordinates, 2).copy()
+        tasks = families.log_density_all(anatomy.families, u.reshape(-1, self.num_coordinates).copy(), parameters)
+        return total.sum(axis=1) + tasks.reshape(draws, -1).sum(axis=1)
+
+
+def coordinates_of(
+    reward: Prior, words: tuple[str, ...], temperature: Any, lapse: Any, num_rewards: int
+) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
+    """Arrays of `Anatomy` for a reward prior's components, then temperature and lapse where they are inferred.
+
+    `words` are what the parameters of the reward's components are called.
+    """
+    kinds: list[int] = []
+    source: list[list[int]] = []
+    constants: list[list[float]] = []
+    hyper_kinds: list[int] = []
+    hyper_constants: list[list[float]] = []
+    blocks: list[Block] = []
+
+    def add(name: str, prior: Prior, size: int, words: tuple[str, ...]) -> int:
+        begin = len(kinds)
+        kinds.extend([prior.family] * size)
+        where = np.full((size, 2), CONSTANT)
+        value = np.zeros((size, 2))
+        for column, (word, given) in enumerate(zip(words, prior.parameters)):
+            if isinstance(given, Prior):
+                first = len(hyper_kinds)
+                hyper_kinds.extend([given.family] * size)
+                numbers = np.zeros((size, 2))
+                for place, number in enumerate(given.parameters):
+                    numbers[:, place] = sized(number, size, f"{name}, {word}: {given.parameter_names[place]}")
+                hyper_constants.extend(numbers.tolist())
+                where[:, column] = np.arange(first, first + size)
+                blocks.append(Block(f"{name}_{word}", first, first + size, per_reward=name == "reward"))
+            else:
+                value[:, column] = sized(given, size, f"{name}, {word}")
+        source.extend(where.tolist())
+        constants.extend(value.tolist())
+        return begin
+
+    def sized(number: Any, size: int, what: str) -> np.ndarray:
+        values = np.asarray(number, dtype=float)
+        if values.ndim > 1 or (values.ndim == 1 and len(values) != size):
+            raise InputError(
+                f"{what} must be one number or {size} of them; found an array of shape {list(values.shape)}."
+            )
+        return np.broadcast_to(values, (size,))
+
+    add("reward", reward, num_rewards, words)
+    places = []
+    for name, given in (("inverse_temperature", temperature), ("lapse", lapse)):
+        places.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)
+    arrays = {
+        "families": np.array(kinds),
+        "source": np.array(source).reshape(-1, 2),
+        "constants": np.array(constants, dtype=float).reshape(-1, 2),
+        "hyper_families": np.array(hyper_kinds, dtype=np.int64),
+        "hyper_constants": np.array(hyper_constants, dtype=float).reshape(-1, 2),
+    }
+    return arrays, tuple(blocks), places[0], places[1]

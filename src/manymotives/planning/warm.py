@@ -1,0 +1,144 @@
+"""Planning inside compiled loops, for samplers that change rewards a little at a time and want their values again.
+
+Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Large
+ones: one reward after the other by Gauss–Seidel sweeps over the non-zero transitions, begun from the values before.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from manymotives.environment import Environment
+from manymotives.planning.compiled import suits
+from manymotives.planning.kernels import FORBIDDEN, plan_batch, sparse_sweep
+from manymotives.planning.problem import LIMIT, allowed_actions
+
+PRECISION = 1e-11  # of swept values, relative to the largest
+SWEEP_LIMIT = 100_000
+RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+class World(NamedTuple):
+    """An environment as the loops below read it; transitions are already times γ."""
+
+    transitions: np.ndarray  # [S·A, S]; empty where the environment is large
+    indptr: np.ndarray  # the same, sparse
+    indices: np.ndarray
+    probabilities: np.ndarray
+    forbidden: np.ndarray  # [S·A]
+    num_states: int
+    num_actions: int
+    discount: float
+
+
+class Plans(NamedTuple):
+    """Plans of N rewards; N is a multiple of the kernels' WIDTH."""
+
+    rewards: np.ndarray  # [N, S, 1 or A]
+    temperature: np.ndarray  # [N], read where planning is soft
+    q: np.ndarray  # [N, S, A]
+    value: np.ndarray  # [N, S]
+    actions: np.ndarray  # [N, S]
+    residual: np.ndarray  # [N]
+    solves: np.ndarray  # [N]
+
+
+def world_of(environment: Environment) -> World:
+    """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts."""
+    matrix = environment.matrix
+    dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
+    return World(
+        transitions=np.array(environment.discount * dense, order="C"),
+        indptr=matrix.indptr.astype(np.int64),
+        indices=matrix.indices.astype(np.int64),
+        probabilities=environment.discount * matrix.data,
+        forbidden=~allowed_actions(environment).ravel(),
+        num_states=environment.num_states,
+        num_actions=environment.num_actions,
+        discount=float(environment.discount),
+    )
+
+
+@_compiled
+def empty_plans(world, count, per_state):
+    size, actions = world.num_states, world.num_actions
+    return Plans(
+        np.zeros((count, size, per_state)),
+        np.ones(count),
+        np.zeros((count, size, actions)),
+        np.zeros((count, size)),
+        np.zeros((count, size), dtype=np.int64),
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+    )
+
+
+@_compiled
+def plan_again(world, plans, is_soft, count):
+    """Plan for the first `count` rewards, starting from the actions (or values) that stand in `plans`.
+
+    residual [N] is left as inf where no plan was found.
+    """
+    if world.transitions.size > 0:
+        nothing = np.empty(0)
+        plan_batch(
+            world.transitions,
+            world.forbidden,
+            plans.rewards,
+            plans.temperature if is_soft else nothing,
+            np.empty((0, 0), dtype=np.int64) if is_soft else plans.actions,
+            3 + world.num_states // 6,
+            LIMIT,
+            0,
+            count,
+            plans.q,
+            plans.value,
+            plans.actions,
+            plans.residual,
+            plans.solves,
+        )
+        for n in range(count):
+            largest = 1.0
+            for s in range(world.num_states):
+                largest = max(largest, abs(plans.value[n, s]))
+            if not plans.residual[n] <= RESIDUAL * largest:
+                plans.residual[n] = np.inf
+        return
+    table = np.empty((world.num_states, world.num_actions))
+    before = np.empty(world.num_states)
+    for n in range(count):
+        _sweep(world, plans, is_soft, n, table, before)
+
+
+@_compiled
+def _sweep(world, plans, is_soft, n, table, before):
+    """Gauss–Seidel value iteration, to and fro, until a sweep hardly moves the values."""
+    num_states, num_actions = world.num_states, world.num_actions
+    per_state = plans.rewards.shape[2]
+    for s in range(num_states):
+        for a in range(num_actions):
+            reward = plans.rewards[n, s, a if per_state > 1 else 0]
+            table[s, a] = FORBIDDEN if world.forbidden[s * num_actions + a] else reward
+    temperature = plans.temperature[n] if is_soft else 0.0
+    value = plans.value[n]
+    plans.residual[n] = np.inf
+    for sweep in range(SWEEP_LIMIT):
+        before[:] = value
+        sparse_sweep(world.indptr, world.indices, world.probabilities, table, temperature, value, sweep % 2 == 0)
+        change, largest = 0.0, 0.0
+        for s in range(num_states):
+            change = max(change, abs(value[s] - before[s]))
+            largest = max(largest, abs(value[s]))
+        if change <= PRECISION * (1.0 - world.discount) * largest:
+            plans.residual[n] = change
+            break
+    for s in range(num_states):
+        for a in range(num_actions):
+            pair = s * num_actions + a
+            total = table[s, a]
+            for k in range(world.indptr[pair], world.indptr[pair + 1]):
+                total += world.probabilities[k] * value[world.indices[k]]
+            plans.q[n, s, a] = -np.inf if world.forbidden[pair] else total

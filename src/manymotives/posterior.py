@@ -1,0 +1,386 @@
+"""What was inferred: labelled draws, what follows from them, and what to be careful about."""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.families import draw_all
+from manymotives.labels import Label
+from manymotives.models import RewardPolicyModel
+from manymotives.models.target import Target
+from manymotives.planning import plan
+from manymotives.sharing import Pooled, Separate
+
+LARGEST_TABLE = 2_000_000  # rows of contrasts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
+
+    data: xr.DataTree  # ArviZ schema, equally weighted draws
+    model: RewardPolicyModel
+    environment: Environment
+
+    # ---- what they want ------------------------------------------------------------------------------------
+
+    @property
+    def rewards(self) -> xr.DataArray:
+        """Draws (chain, draw, task, state), with actions behind where rewards lie on pairs."""
+        return self._for_each_task(self.data["posterior"].dataset["reward"])
+
+    @property
+    def inverse_temperatures(self) -> xr.DataArray:
+        """Draws (chain, draw, task) of how consistently each task acts; the known value where it was fixed."""
+        drawn = self.data["posterior"].dataset
+        if "inverse_temperature" in drawn:
+            return self._for_each_task(drawn["inverse_temperature"])
+        known = self.data["constant_data"].dataset["inverse_temperature"]
+        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    @property
+    def lapses(self) -> xr.DataArray:
+        """Draws (chain, draw, task) of the probability of choosing blindly; the known value where it was fixed."""
+        drawn = self.data["posterior"].dataset
+        if "lapse" in drawn:
+            return self._for_each_task(drawn["lapse"])
+        known = self.data["constant_data"].dataset["lapse"]
+        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    @cached_property
+    def mean_reward(self) -> xr.DataArray:
+        """E ρ of each task (task, state[, action])."""
+        return self._for_each_task(self.data["posterior"].dataset["reward"].mean(("chain", "draw")))
+
+    @property
+    def tasks(self) -> tuple[Label, ...]:
+        return tuple(json.loads(self.data.attrs["tasks"]))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a careful statistician would tell you."""
+        return tuple(json.loads(self.data.attrs["warnings"]))
+
+    def canonical(self) -> xr.Dataset:
+        """`reward` and `inverse_temperature` in the one form that choices can tell: draws that choose alike are alike.
+
+        Rewards on states are centred (unless the environment has terminal states, where a constant matters) and scaled
+        to unit range; the scale moves into the temperature. Rewards on pairs first lose what shaping can add: they
+        become what each action costs against the best, Q(s, a) − V(s).
+        """
+        reward, temperature = self.rewards, self.inverse_temperatures
+        if self.model.reward.on == "state_action":
+            soft = temperature.values if self.model.choice.is_soft else None
+            found = plan(self.environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
+            regret = np.where(np.isfinite(found.q), found.q - found.value[..., None], np.nan)
+            reward = reward.copy(data=regret)
+            over: Any = ("state", "action")
+        else:
+            over = ("state",)
+            if not self.environment.is_terminal.any():
+                reward = reward - reward.mean(over)
+        scale = reward.max(over) - reward.min(over)
+        scale = scale.where(scale > 0, 1.0)
+        return xr.Dataset({"reward": reward / scale, "inverse_temperature": temperature * scale})
+
+    # ---- what to do about it ---------------------------------------------------------------------------------
+
+    def policies(self) -> xr.DataArray:
+        """The policy that is optimal for each task's expected reward (task, state, action).
+
+        With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
+        """
+        found = plan(self.environment, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
+        return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
+
+    def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
+        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
+        reward = self.data["posterior"].dataset["reward"].stack(sample=("chain", "draw")).transpose("sample", ...)
+        every = max(1, reward.sizes["sample"] // draws)
+        pick = slice(None, None, every)
+        reward = reward.isel(sample=pick).fillna(0.0)
+
+        def flat(values: xr.DataArray) -> np.ndarray:
+            if "task" not in reward.dims:
+                values = values.isel(task=0)
+            return values.stack(sample=("chain", "draw")).transpose("sample", ...).isel(sample=pick).values
+
+        temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
+        soft = temperature if self.model.choice.is_soft else None
+        total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
+        for begin in range(0, len(reward), 64):
+            part = slice(begin, begin + 64)
+            q = plan(
+                self.environment,
+                reward.values[part],
+                on=self.model.reward.on,
+                inverse_temperature=None if soft is None else soft[part],
+            ).q
+            total += _choice_probabilities(q, temperature[part], lapse[part]).sum(axis=0)
+        policy = total / len(reward)
+        if "task" not in reward.dims:
+            policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))
+        return self._labelled_policy(policy, ("task",), {"task": self._task_coordinate})
+
+    # ---- the population ------------------------------------------------------------------------------------
+
+    def population(self, *, seed: int = 0) -> xr.Dataset:
+        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
+        drawn = self.data["posterior"].dataset
+        if isinstance(self.model.sharing, Separate):
+            raise InputError(
+                "under Separate() tasks have no population: a new subject is drawn from the prior, which is in "
+                'posterior.data["prior"].'
+            )
+        if isinstance(self.model.sharing, Pooled):
+            return drawn[[name for name in ("reward", "inverse_temperature", "lapse") if name in drawn]]
+        target = self.target
+        shape = (drawn.sizes["chain"], drawn.sizes["draw"])
+        values = [drawn[block.name].values.reshape(int(np.prod(shape)), -1) for block in target.blocks]
+        values = [
+            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
+            for block, value in zip(target.blocks, values)
+        ]
+        hyper = np.concatenate(values, axis=1) if values else np.zeros((int(np.prod(shape)), 0))
+        parameters = np.ascontiguousarray(target.parameters_at(hyper))
+        u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
+        nobody = np.zeros(len(u), dtype=int)
+        reward = target.rewards(u)
+        dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
+        made = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
+        for name, place, found in (
+            ("inverse_temperature", target.anatomy.temperature, target.temperatures),
+            ("lapse", target.anatomy.lapse, target.lapses),
+        ):
+            if place >= 0:
+                made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
+        coordinates = {name: drawn[name] for name in dims if name in drawn.coords}
+        return xr.Dataset(made, coords=coordinates)
+
+    # ---- tables --------------------------------------------------------------------------------------------
+
+    def to_frame(
+        self,
+        contrasts: str | None = None,
+        *,
+        tasks: Sequence[Label] | None = None,
+        states: Sequence[Label] | None = None,
+        canonical: bool = False,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """A tidy table of rewards: mean, sd, interval.
+
+        Parameters
+        ----------
+        contrasts
+            None: one row for each task and state (and action), with the prior's mean and sd beside it, and the
+            probability that this reward is above the task's average. "state": differences between the states of a
+            task. "task": differences between tasks in the same state. Both with the probability of being above 0.
+        tasks, states
+            Only these, by name.
+        canonical
+            Of rewards in canonical form (see `canonical`).
+        level
+            Probability of the equal-tailed interval.
+        """
+        if contrasts not in (None, "state", "task"):
+            raise InputError(f'contrasts must be None, "state" or "task"; found {contrasts!r}.')
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1; found {level!r}.")
+        reward = self.canonical()["reward"] if canonical else self.rewards
+        reward = _selected(_selected(reward, "task", tasks), "state", states)
+        reward = reward.stack(sample=("chain", "draw"))
+        cells = [dim for dim in ("state", "action") if dim in reward.dims]
+        if contrasts is None:
+            table = _described(reward, level)
+            table["p_above_average"] = (reward > reward.mean(cells)).mean("sample").where(table["mean"].notnull())
+            if not canonical:
+                prior = self.data["prior"].dataset["reward"]
+                table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
+            return _tidy(table, ["task", *cells])
+        over = "task" if contrasts == "task" else cells
+        return self._contrasts(reward, over, level)
+
+    def _contrasts(self, reward: xr.DataArray, over: Any, level: float) -> pd.DataFrame:
+        """Differences between all pairs along `over`, one row each."""
+        if over == "task":
+            flat = reward.rename(task="item")
+            kept: list[Any] = [dim for dim in ("state", "action") if dim in reward.dims]
+        else:
+            flat, kept = reward.stack(item=over).dropna("item", how="all"), ["task"]
+        flat = flat.transpose("item", *kept, "sample")
+        first, second = np.triu_indices(flat.sizes["item"], k=1)
+        rows = len(first) * int(np.prod([flat.sizes[dim] for dim in kept]))
+        if rows > LARGEST_TABLE:
+            raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or states=[...].")
+        labels = [_plain(label) for label in flat["item"].values.tolist()]
+        word = "task" if over == "task" else "_".join(over)
+        frames = []
+        for i in np.unique(first):
+            others = second[first == i]
+            difference = flat.isel(item=[i]).drop_vars(["item", *over] if over != "task" else "item").squeeze(
+                "item"
+            ) - (flat.isel(item=others).drop_vars([*over] if over != "task" else [], errors="ignore"))
+            table = _described(difference, level)
+            table["p_positive"] = (difference > 0).mean("sample")
+            table = table.assign_coords(item=np.arange(len(others)))
+            frame = _tidy(table, ["item", *kept])
+            frame.insert(0, word, [labels[i]] * len(frame))
+            frame.insert(1, f"other_{word}", [labels[others[k]] for k in frame.pop("item")])
+            frames.append(frame)
+        if not frames:
+            raise InputError("there is only one: nothing to compare it with.")
+        return pd.concat(frames, ignore_index=True)
+
+    def summary(self) -> "Summary":
+        """Population and temperatures, with R-hat and effective sizes, under the warnings."""
+        from arviz_stats import summary
+
+        drawn = self.data["posterior"].dataset
+        names = [
+            name for name in drawn.data_vars if "reward" not in drawn[name].dims and name not in ("reward", "weight")
+        ]
+        frame = summary(self.data, var_names=names) if names else pd.DataFrame()
+        return Summary(self, frame)
+
+    # ---- files ---------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a netCDF file; it appears whole or not at all."""
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".tmp")
+        os.close(handle)
+        try:
+            self.data.to_netcdf(temporary, engine="h5netcdf")
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def __repr__(self) -> str:
+        drawn = self.data["posterior"].dataset
+        lines = [
+            f"Posterior of {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}, "
+            f"{self.environment.num_states} states: {drawn.sizes['chain']} × {drawn.sizes['draw']} draws by "
+            f"{json.loads(self.data.attrs['method'])['kind']}"
+        ]
+        lines += [f"  ! {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    # ---- inside --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def target(self) -> Target:
+        """What was sampled from, rebuilt from what is stored."""
+        counts = self.data["observed_data"].dataset["counts"].values.astype(float)
+        pooled = isinstance(self.model.sharing, Pooled)
+        tasks: tuple[Any, ...] = ("everybody",) if pooled else self.tasks
+        return self.model.target(self.environment, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)
+
+    @property
+    def _reward_axes(self) -> int:
+        return 1 if self.model.reward.on == "state" else 2
+
+    @property
+    def _task_coordinate(self) -> xr.DataArray:
+        return self.data["observed_data"].dataset["counts"]["task"]
+
+    def _for_each_task(self, values: xr.DataArray) -> xr.DataArray:
+        """With a task axis, behind chain and draw, even where everybody is one."""
+        if "task" not in values.dims:
+            values = values.expand_dims({"task": self._task_coordinate})
+        first = [dim for dim in ("chain", "draw", "task") if dim in values.dims]
+        return values.transpose(*first, ...)
+
+    def _labelled_policy(self, policy: np.ndarray, dims: tuple[str, ...], coordinates: Any) -> xr.DataArray:
+        known = self.data["observed_data"].dataset["counts"]
+        coordinates = coordinates | {"state": known["state"], "action": known["action"]}
+        return xr.DataArray(policy, dims=(*dims, "state", "action"), coords=coordinates, name="policy")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """A posterior in words and numbers; prints as text, and as a table in notebooks."""
+
+    posterior: Posterior
+    table: pd.DataFrame  # hyperparameters and temperatures
+
+    @property
+    def rewards(self) -> pd.DataFrame:
+        """Mean reward, one row a task."""
+        mean = self.posterior.mean_reward
+        if mean.ndim == 3:
+            mean = mean.stack(pair=("state", "action"))
+        return pd.DataFrame(mean.to_pandas())
+
+    def __repr__(self) -> str:
+        parts = [repr(self.posterior), "", "mean reward", self.rewards.round(3).to_string(max_rows=20, max_cols=12)]
+        if len(self.table):
+            parts += ["", "population and temperatures", self.table.to_string(max_rows=40)]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
+        listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
+        head = escape(repr(self.posterior).splitlines()[0])
+        tables = self.rewards.round(3).to_html(max_rows=20, max_cols=12)
+        if len(self.table):
+            tables += self.table.to_html(max_rows=40)
+        return f"<p>{head}</p>{listed}{tables}"
+
+
+def _choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.ndarray) -> np.ndarray:
+    """π(a|s) [..., S, A] from values, inverse temperatures and lapse rates [...]; zero where nothing can be done."""
+    exists = np.isfinite(q)
+    above = np.where(exists, q - q.max(axis=-1, keepdims=True), 0.0)
+    weight = np.where(exists, np.exp(temperature[..., None, None] * above), 0.0)
+    share = lapse[..., None, None]
+    blind = exists / exists.sum(axis=-1, keepdims=True)
+    return (1 - share) * weight / weight.sum(axis=-1, keepdims=True) + share * blind
+
+
+def _selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:
+    if names is None:
+        return values
+    known = values[dim].values.tolist()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"there is no {dim} {unknown[0]!r}.")
+    return values.sel({dim: list(names)})
+
+
+def _described(values: xr.DataArray, level: float) -> xr.Dataset:
+    """Mean, sd and interval over samples."""
+    tails = values.quantile([(1 - level) / 2, (1 + level) / 2], dim="sample")
+    return xr.Dataset(
+        {
+            "mean": values.mean("sample", skipna=False),
+            "sd": values.std("sample", skipna=False),
+            "lower": tails.isel(quantile=0, drop=True),
+            "upper": tails.isel(quantile=1, drop=True),
+        }
+    )
+
+
+def _tidy(table: xr.Dataset, keys: list[str]) -> pd.DataFrame:
+    """One row for each combination of keys, without those that do not exist."""
+    table = table.transpose(*keys)
+    frame = table.to_dataframe().reset_index()
+    return frame[[*keys, *table.data_vars]].dropna(subset="mean").reset_index(drop=True)
+
+
+def _plain(label: Any) -> Any:
+    return "–".join(map(str, label)) if isinstance(label, tuple) else label

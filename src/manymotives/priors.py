@@ -1,0 +1,136 @@
+"""Distributions a user can write down; a parameter given as a number is fixed, one given as a prior is inferred."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from manymotives import families
+from manymotives.errors import InputError
+
+
+class Prior:
+    """A distribution of one number. Its parameters are numbers, one for each component, or priors in turn."""
+
+    family: ClassVar[int]
+    support: ClassVar[str]  # "positive", "unit" or "real"
+    needs: ClassVar[tuple[str, ...]]  # the support that each parameter must lie in
+
+    def __post_init__(self) -> None:
+        for name, needed in zip(self.parameter_names, self.needs):
+            check_parameter(getattr(self, name), f"{type(self).__name__}: {name}", needed)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(self))  # type: ignore[arg-type]
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.parameter_names)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether a parameter is itself a prior."""
+        return any(isinstance(value, Prior) for value in self.parameters)
+
+    def draw(self, shape: Any, *, seed: int = 0) -> np.ndarray:
+        """Independent draws, from a prior whose parameters are numbers."""
+        if self.is_nested:
+            raise InputError(f"{self!r} has priors as parameters: draw from those first.")
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        given = [np.broadcast_to(np.asarray(value, dtype=float), shape).ravel() for value in self.parameters]
+        if len(given) == 1:
+            given.append(np.zeros_like(given[0]))
+        table = np.stack(given, axis=-1)[:, None, :]
+        kinds = np.array([self.family])
+        u = families.draw_all(np.random.default_rng(seed), kinds, np.ascontiguousarray(table))
+        return families.natural_all(kinds, u).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma(Prior):
+    """Positive, with mean shape / rate: rate, never scale."""
+
+    shape: Any
+    rate: Any
+
+    family: ClassVar[int] = families.GAMMA
+    support: ClassVar[str] = "positive"
+    needs: ClassVar[tuple[str, ...]] = ("positive", "positive")
+
+
+@dataclass(frozen=True, eq=False)
+class Beta(Prior):
+    """Between 0 and 1, with mean alpha / (alpha + beta)."""
+
+    alpha: Any
+    beta: Any
+
+    family: ClassVar[int] = families.BETA
+    support: ClassVar[str] = "unit"
+    needs: ClassVar[tuple[str, ...]] = ("positive", "positive")
+
+
+@dataclass(frozen=True, eq=False)
+class Normal(Prior):
+    """Any real number; `scale` is the standard deviation."""
+
+    mean: Any
+    scale: Any
+
+    family: ClassVar[int] = families.NORMAL
+    support: ClassVar[str] = "real"
+    needs: ClassVar[tuple[str, ...]] = ("real", "positive")
+
+
+@dataclass(frozen=True, eq=False)
+class HalfNormal(Prior):
+    """The absolute value of a Normal(0, scale)."""
+
+    scale: Any
+
+    family: ClassVar[int] = families.HALF_NORMAL
+    support: ClassVar[str] = "positive"
+    needs: ClassVar[tuple[str, ...]] = ("positive",)
+
+
+@dataclass(frozen=True, eq=False)
+class LogNormal(Prior):
+    """exp of a Normal(mean, scale): the median is exp(mean)."""
+
+    mean: Any
+    scale: Any
+
+    family: ClassVar[int] = families.LOG_NORMAL
+    support: ClassVar[str] = "positive"
+    needs: ClassVar[tuple[str, ...]] = ("real", "positive")
+
+
+DISTRIBUTIONS = {kind.__name__: kind for kind in (Gamma, Beta, Normal, HalfNormal, LogNormal)}
+
+
+def check_parameter(value: Any, what: str, needed: str, *, levels: int = 1) -> None:
+    """Refuse a parameter, number or prior, that cannot lie where it must: "positive", "unit", "real".
+
+    `levels` is how many priors may stand above each other.
+    """
+    if isinstance(value, Prior):
+        if needed not in (value.support, "real"):
+            raise InputError(f"{what} must be {_DESCRIBED[needed]}; {value!r} can be otherwise.")
+        if value.is_nested and levels == 1:
+            raise InputError(f"{what}: the parameters of {value!r} must be numbers; there are no more levels.")
+        return
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a number or a prior such as mm.Gamma(...); found {value!r}.") from None
+    inside = np.isfinite(numbers)
+    if needed == "positive":
+        inside &= numbers > 0
+    if needed == "unit":
+        inside &= (numbers >= 0) & (numbers <= 1)
+    if not inside.all():
+        raise InputError(f"{what} must be {_DESCRIBED[needed]}; found {value!r}.")
+
+
+_DESCRIBED = {"positive": "positive and finite", "unit": "between 0 and 1", "real": "finite"}

@@ -1,0 +1,36 @@
+"""Models and methods as plain dictionaries and back: what a file can hold and another version can read."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from manymotives.errors import InputError
+
+
+def record_of(thing: Any) -> Any:
+    """Nested dictionaries, lists and numbers for a frozen object of settings."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {"kind": type(thing).__name__} | {
+            field.name: record_of(getattr(thing, field.name)) for field in fields(thing)
+        }
+    if isinstance(thing, np.ndarray):
+        return thing.tolist()
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if isinstance(thing, list | tuple):
+        return [record_of(each) for each in thing]
+    return thing
+
+
+def from_record(record: Any, kinds: dict[str, type]) -> Any:
+    """The object again; `kinds` names the classes that may occur."""
+    if isinstance(record, dict):
+        kind = record.get("kind")
+        if kind not in kinds:
+            raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
+        given = {name: from_record(value, kinds) for name, value in record.items() if name != "kind"}
+        return kinds[kind](**given)
+    if isinstance(record, list):
+        return [from_record(each, kinds) for each in record]
+    return record

@@ -1,0 +1,182 @@
+"""What agents may want: prior distributions of rewards on states or on state–action pairs.
+
+Each prior is a product over coordinates (see `families`), made into a reward by one link:
+
+    Dirichlet   x_k ~ Gamma(α_k, 1),  ρ = x / Σ x      so that ρ ~ Dirichlet(α) and Σ x is a bystander
+    Beta        ρ_k ~ Beta(a_k, b_k)
+    Gaussian    w_k ~ Normal(μ_k, σ_k),  ρ = Φ w
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.labels import Label
+from manymotives.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
+
+NORMALISED, DIRECT, LINEAR = range(3)  # links: x / Σx, x, Φ x
+
+
+@runtime_checkable
+class RewardPrior(Protocol):
+    """What a model needs to know of a prior on rewards."""
+
+    on: str
+    link: ClassVar[int]
+    words: ClassVar[tuple[str, ...]]  # what the component's parameters are called
+    default_inverse_temperature: ClassVar[Any]
+
+    @property
+    def component(self) -> Prior: ...
+
+    def features_for(self, environment: Environment) -> np.ndarray | None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletReward:
+    """Rewards are shares of one unit: not negative, summing to one over states or pairs (paper, section 3.2).
+
+    Parameters
+    ----------
+    concentration
+        One for each state (or available pair): a number, an array, or a prior, inferred for each. Small ones
+        make a few states matter, large ones make all matter alike. Default: Gamma(shape=1, rate=1), in the middle
+        of which every reward on the simplex is equally likely.
+    on
+        "state" or "state_action".
+
+    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
+    """
+
+    concentration: Any = Gamma(shape=1.0, rate=1.0)
+    on: str = "state"
+
+    link: ClassVar[int] = NORMALISED
+    words: ClassVar[tuple[str, ...]] = ("concentration", "rate")
+    # c about 4, a population from widely spread to alike; the rate's shape is above 2, or c had infinite variance
+    default_inverse_temperature: ClassVar[Any] = Gamma(
+        shape=Gamma(shape=2.0, rate=0.5), rate=Gamma(shape=4.0, rate=4.0)
+    )
+
+    def __post_init__(self) -> None:
+        check_parameter(self.concentration, "DirichletReward: concentration", "positive")
+        _check_on(self.on, "DirichletReward")
+
+    @property
+    def component(self) -> Prior:
+        return Gamma(shape=self.concentration, rate=1.0)
+
+    def features_for(self, environment: Environment) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class BetaReward:
+    """Rewards are numbers between 0 and 1, independent of each other (the authors' earlier prior).
+
+    Parameters
+    ----------
+    alpha, beta
+        Of each state's (or pair's) Beta distribution: numbers, arrays, or priors.
+    on
+        "state" or "state_action".
+
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
+    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
+    """
+
+    alpha: Any = Gamma(shape=2.0, rate=1.0)
+    beta: Any = Gamma(shape=2.0, rate=1.0)
+    on: str = "state"
+
+    link: ClassVar[int] = DIRECT
+    words: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    default_inverse_temperature: ClassVar[Any] = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            check_parameter(getattr(self, name), f"BetaReward: {name}", "positive")
+        _check_on(self.on, "BetaReward")
+
+    @property
+    def component(self) -> Prior:
+        return Beta(alpha=self.alpha, beta=self.beta)
+
+    def features_for(self, environment: Environment) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianReward:
+    """Rewards are weighted sums of features, the weights normal; negative rewards are ordinary.
+
+    Parameters
+    ----------
+    features
+        [S, K], or [S, A, K] with `on="state_action"`. None: one free reward for each state (or available pair).
+    mean, scale
+        Of each weight in the population: numbers, arrays, or priors.
+    names
+        Names of the features.
+    on
+        "state" or "state_action".
+
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
+    otherwise: rewards are then in units of log-odds.
+    """
+
+    features: Any = None
+    mean: Any = Normal(mean=0.0, scale=1.0)
+    scale: Any = HalfNormal(scale=1.0)
+    names: Any = None
+    on: str = "state"
+
+    link: ClassVar[int] = LINEAR
+    words: ClassVar[tuple[str, ...]] = ("mean", "scale")
+    default_inverse_temperature: ClassVar[Any] = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameter(self.mean, "GaussianReward: mean", "real")
+        check_parameter(self.scale, "GaussianReward: scale", "positive")
+        _check_on(self.on, "GaussianReward")
+        if self.features is None and self.names is not None:
+            raise InputError("GaussianReward: names are for features; without features the states are the names.")
+
+    @property
+    def component(self) -> Prior:
+        return Normal(mean=self.mean, scale=self.scale)
+
+    def features_for(self, environment: Environment) -> np.ndarray | None:
+        """Features [S, K] or [S·A, K], checked against an environment."""
+        if self.features is None:
+            return None
+        try:
+            features = np.asarray(self.features, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError("GaussianReward: features must be numbers.") from None
+        size = (environment.num_states,) + ((environment.num_actions,) if self.on == "state_action" else ())
+        if features.ndim != len(size) + 1 or features.shape[:-1] != size or features.shape[-1] == 0:
+            described = ", ".join(map(str, size))
+            raise InputError(
+                f"GaussianReward: features on {self.on.replace('_', '–')}s must have the shape [{described}, number of "
+                f"features]; found {list(features.shape)}."
+            )
+        if not np.isfinite(features).all():
+            raise InputError("GaussianReward: features must be finite.")
+        return features.reshape(-1, features.shape[-1])
+
+    def feature_names(self, size: int) -> tuple[Label, ...]:
+        if self.names is None:
+            return tuple(range(size))
+        names = tuple(self.names)
+        if len(names) != size or len(set(names)) != size:
+            raise InputError(f"GaussianReward: there are {size} features; found the names {list(names)}.")
+        return names
+
+
+def _check_on(on: str, who: str) -> None:
+    if on not in ("state", "state_action"):
+        raise InputError(f'{who}: on must be "state" or "state_action"; found {on!r}.')
