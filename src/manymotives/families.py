@@ -96,6 +96,8 @@ def log_gamma_draw(rng, shape):
 
     With y ~ Gamma(shape + 1, 1) and v uniform, y v^(1/shape) ~ Gamma(shape, 1).
     """
+    if shape >= 1.0:
+        return math.log(rng.standard_gamma(shape))
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log1p(-rng.random()) / shape
 
 

@@ -11,6 +11,9 @@ population:
 where there is one and by slice sampling on the line otherwise, and does the same for lapse rates and, where planning
 does not hang on them, inverse temperatures. Dirichlet rewards are x / Σ x with x ~ Gamma(α, 1): the population is
 moved given the shares alone (Σ x integrated out), and then Σ x is drawn given the population.
+
+Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
+and down, atomically, which costs more than the arithmetic.
 """
 
 import math
@@ -24,7 +27,6 @@ from manymotives.families import (
     GAMMA,
     NORMAL,
     draw,
-    log_density,
     log_gamma_draw,
     log_kernel,
     log_normaliser,
@@ -38,9 +40,9 @@ from manymotives.planning.warm import empty_plans, plan_again
 from manymotives.rewards import NORMALISED
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-HYPER_ROUNDS = 2  # random steps of each hyperparameter in a sweep: next to planning they cost little
 SLICE_WIDTH = 2.0
-SLICE_STEPS = 50  # of stepping out; shrinking has its own cap
+SLICE_STEPS = 500  # places looked at; a dozen are usual
+STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -81,17 +83,7 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ac
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted)
             for g in range(len(state.hyper)):
-                sums = _sums(anatomy, state, g)
-                for _ in range(HYPER_ROUNDS):
-                    for j in range(len(anatomy.hyper_families)):
-                        here = state.hyper[g, j]
-                        there = here + proposal.hyper_scale[g, j] * rng.standard_normal()
-                        gain = _hyper_density(there, anatomy, state, sums, g, j) - _hyper_density(
-                            here, anatomy, state, sums, g, j
-                        )
-                        if math.log1p(-rng.random()) < gain:
-                            state.hyper[g, j] = there
-                            hyper_accepted[g, j] += 1.0 / HYPER_ROUNDS
+                _move_population(rng, anatomy, state, proposal, g, hyper_accepted)
                 _refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
@@ -100,17 +92,12 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ac
 def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepted, hyper_accepted):
     """The same, with exact draws of all that random steps do not move."""
     plans, trial = _workspace(world, anatomy, len(state.tasks))
-    exact_from = proposal.factor.shape[1]
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted)
-            for m in range(len(state.tasks)):
-                for d in range(exact_from, len(anatomy.families)):
-                    _slice_choice(rng, anatomy, data, state, m, d)
+            _slice_choices(rng, anatomy, data, state, proposal.factor.shape[1])
             for g in range(len(state.hyper)):
-                sums = _sums(anatomy, state, g)
-                for j in range(len(anatomy.hyper_families)):
-                    _exact_hyper(rng, anatomy, state, sums, g, j)
+                _draw_population(rng, anatomy, state, g)
                 _refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
@@ -136,257 +123,328 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accept
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    num_tasks, size = state.tasks.shape
-    walk_size = proposal.factor.shape[1]
+    tasks, log_likelihoods = state.tasks, state.log_likelihood
+    values, actions, q = state.value, state.actions, state.q
+    new_values, new_actions, new_q, residual = plans.value, plans.actions, plans.q, plans.residual
+    temperature, rewards = plans.temperature, plans.rewards
+    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
+    families, factor, scale, hyper = anatomy.families, proposal.factor, proposal.scale, state.hyper
+    temperature_place, lapse_place, group_size = anatomy.temperature, anatomy.lapse, anatomy.group_size
+    num_tasks, size = tasks.shape
+    _, num_states, num_actions = q.shape
+    walk_size = factor.shape[1]
     batch = min(len(trial), num_tasks)
     parameters = np.empty((size, 2))
-    gain = np.empty(len(trial))
+    gain = np.zeros(len(trial))
     group = -1
     for begin in range(0, 2 * num_tasks, batch):
         count = min(batch, 2 * num_tasks - begin)
         for n in range(count):
             m = (begin + n) % num_tasks
-            if m // anatomy.group_size != group:
-                group = m // anatomy.group_size
-                _set_parameters(anatomy, state, group, parameters)
+            if m // group_size != group:
+                group = m // group_size
+                _set_parameters(anatomy, hyper, group, parameters)
+            for d in range(size):
+                trial[n, d] = tasks[m, d]
+            for s in range(num_states):
+                new_values[n, s] = values[m, s]
+                new_actions[n, s] = actions[m, s]
+            gain[n] = 0.0
             if begin + n < num_tasks:
-                gain[n] = _walk(rng, anatomy, state, proposal, parameters, trial, n, m, walk_size)
-            else:
-                gain[n] = _refresh(rng, anatomy, state, parameters, trial, n, m, walk_size)
-            _set_rewards(anatomy, data, state, plans, trial, n, m)
+                gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
+            else:  # drawn from the prior, which cancels
+                _refresh(rng, families, parameters, trial, n, walk_size)
+        _set_rewards(anatomy, trial, rewards, count)
+        for n in range(count):
+            m = (begin + n) % num_tasks
+            temperature[n] = known_temperature[m]
+            if temperature_place >= 0:
+                temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
         padded = -(-count // WIDTH) * WIDTH
-        for n in range(count, padded):
-            plans.rewards[n] = plans.rewards[0]
-            plans.temperature[n] = plans.temperature[0]
-            plans.actions[n] = plans.actions[0]
+        for n in range(count, padded):  # idle lanes repeat the first
+            temperature[n] = temperature[0]
+            for s in range(num_states):
+                new_actions[n, s] = new_actions[0, s]
+                for a in range(rewards.shape[2]):
+                    rewards[n, s, a] = rewards[0, s, a]
         plan_again(world, plans, anatomy.is_soft, padded)
         for n in range(count):
             m = (begin + n) % num_tasks
             found = -np.inf
-            if plans.residual[n] < np.inf:
-                lapse = data.lapse[m] if anatomy.lapse < 0 else natural(BETA, trial[n, anatomy.lapse])
-                found = log_likelihood(plans.q, n, data.counts, m, plans.temperature[n], lapse)
-            if math.log1p(-rng.random()) < found - state.log_likelihood[m] + gain[n]:
+            if residual[n] < np.inf:
+                lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
+                found = log_likelihood(new_q, n, counts, m, temperature[n], lapse)
+            if math.log1p(-rng.random()) < found - log_likelihoods[m] + gain[n]:
                 accepted[m, (begin + n) // num_tasks] += 1.0
-                state.log_likelihood[m] = found
+                log_likelihoods[m] = found
                 for d in range(walk_size):
-                    state.tasks[m, d] = trial[n, d]
-                for s in range(world.num_states):
-                    state.value[m, s] = plans.value[n, s]
-                    state.actions[m, s] = plans.actions[n, s]
-                    for a in range(world.num_actions):
-                        state.q[m, s, a] = plans.q[n, s, a]
+                    tasks[m, d] = trial[n, d]
+                for s in range(num_states):
+                    values[m, s] = new_values[n, s]
+                    actions[m, s] = new_actions[n, s]
+                    for a in range(num_actions):
+                        q[m, s, a] = new_q[n, s, a]
 
 
 @_compiled
-def _walk(rng, anatomy, state, proposal, parameters, trial, n, m, walk_size):
-    """A random step of task m as the n-th trial; the gain in log prior density."""
-    size = len(anatomy.families)
-    for d in range(size):
-        trial[n, d] = state.tasks[m, d]
-    for e in range(walk_size):
-        step = proposal.scale[m] * rng.standard_normal()
-        for d in range(e, walk_size):
-            trial[n, d] += proposal.factor[m, d, e] * step
+def _walk(rng, families, factor, scale, parameters, trial, n, m):
+    """Add a random step of task m to the n-th trial; the gain in log prior density."""
+    size = factor.shape[1]
     gain = 0.0
-    for d in range(walk_size):
-        family = anatomy.families[d]
-        first, second = statistics(family, trial[n, d])
-        old_first, old_second = statistics(family, state.tasks[m, d])
-        gain += log_kernel(family, first - old_first, second - old_second, parameters[d, 0], parameters[d, 1])
+    for d in range(size):
+        first, second = statistics(families[d], trial[n, d])
+        gain -= log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
+    for e in range(size):
+        step = scale[m] * rng.standard_normal()
+        for d in range(e, size):
+            trial[n, d] += factor[m, d, e] * step
+    for d in range(size):
+        first, second = statistics(families[d], trial[n, d])
+        gain += log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
     return gain
 
 
 @_compiled
-def _refresh(rng, anatomy, state, parameters, trial, n, m, walk_size):
-    """Some coordinates anew from their prior: one of them, or each with some probability. The prior cancels: gain 0."""
-    for d in range(len(anatomy.families)):
-        trial[n, d] = state.tasks[m, d]
+def _refresh(rng, families, parameters, trial, n, size):
+    """Some coordinates of the n-th trial anew from their prior: one of them, or each with some probability."""
     if rng.random() < 0.5:
-        d = min(int(rng.random() * walk_size), walk_size - 1)
-        trial[n, d] = draw(rng, anatomy.families[d], parameters[d, 0], parameters[d, 1])
+        d = min(int(rng.random() * size), size - 1)
+        trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
     else:
         share = rng.random()
-        for d in range(walk_size):
+        for d in range(size):
             if rng.random() < share:
-                trial[n, d] = draw(rng, anatomy.families[d], parameters[d, 0], parameters[d, 1])
-    return 0.0
+                trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
 
 
 @_compiled
-def _set_rewards(anatomy, data, state, plans, trial, n, m):
-    """The n-th trial's rewards and temperature, and task m's last plan to begin from, put where planning wants them."""
+def _set_rewards(anatomy, trial, rewards, count):
+    """Rewards [N, S, 1 or A] of the first trials."""
+    families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
     size = anatomy.num_rewards
-    _, num_states, per_state = plans.rewards.shape
-    scale, largest = 1.0, 0.0
-    if anatomy.link == NORMALISED:
-        largest = trial[n, 0]
-        for k in range(1, size):
-            largest = max(largest, trial[n, k])
-        total = 0.0
-        for k in range(size):
-            total += math.exp(trial[n, k] - largest)
-        scale = 1.0 / total
-    if anatomy.features.size > 0:
-        for i in range(num_states * per_state):
+    _, num_states, per_state = rewards.shape
+    x = np.empty(size)
+    for n in range(count):
+        if link == NORMALISED:
+            largest = trial[n, 0]
+            for k in range(1, size):
+                largest = max(largest, trial[n, k])
             total = 0.0
             for k in range(size):
-                total += anatomy.features[i, k] * trial[n, k]
-            plans.rewards[n, i // per_state, i % per_state] = total
-    else:
-        for k in range(size):
-            x = natural(anatomy.families[k], trial[n, k] - largest) * scale
-            place = anatomy.places[k]
-            plans.rewards[n, place // per_state, place % per_state] = x
-    plans.temperature[n] = (
-        data.temperature[m] if anatomy.temperature < 0 else math.exp(max(trial[n, anatomy.temperature], COLDEST))
-    )
-    for s in range(num_states):
-        plans.actions[n, s] = state.actions[m, s]
-        plans.value[n, s] = state.value[m, s]
-
-
-@_compiled
-def _slice_choice(rng, anatomy, data, state, m, d):
-    """Inverse temperature or lapse rate of task m, exactly, given its action values: slice sampling."""
-    group = m // anatomy.group_size
-    a, b = _parameter(anatomy, state, group, d, 0), _parameter(anatomy, state, group, d, 1)
-    here = state.tasks[m, d]
-    level = _choice_density(here, anatomy, data, state, m, d, a, b) + math.log1p(-rng.random())
-    left = here - SLICE_WIDTH * rng.random()
-    right = left + SLICE_WIDTH
-    left_steps = int(SLICE_STEPS * rng.random())
-    right_steps = SLICE_STEPS - 1 - left_steps
-    while left_steps > 0 and _choice_density(left, anatomy, data, state, m, d, a, b) > level:
-        left -= SLICE_WIDTH
-        left_steps -= 1
-    while right_steps > 0 and _choice_density(right, anatomy, data, state, m, d, a, b) > level:
-        right += SLICE_WIDTH
-        right_steps -= 1
-    there = here
-    for _ in range(200):
-        there = left + (right - left) * rng.random()
-        if _choice_density(there, anatomy, data, state, m, d, a, b) > level:
-            break
-        if there < here:
-            left = there
+                x[k] = math.exp(trial[n, k] - largest)
+                total += x[k]
+            for k in range(size):
+                x[k] /= total
         else:
-            right = there
-        there = here
-    state.tasks[m, d] = there
-    state.log_likelihood[m] = _choice_likelihood(there, anatomy, data, state, m, d)
+            for k in range(size):
+                x[k] = natural(families[k], trial[n, k])
+        if features.size > 0:
+            for i in range(num_states * per_state):
+                total = 0.0
+                for k in range(size):
+                    total += features[i, k] * x[k]
+                rewards[n, i // per_state, i % per_state] = total
+        elif per_state == 1:
+            for k in range(size):
+                rewards[n, places[k], 0] = x[k]
+        else:
+            for k in range(size):
+                rewards[n, places[k] // per_state, places[k] % per_state] = x[k]
 
 
 @_compiled
-def _choice_density(value, anatomy, data, state, m, d, a, b):
-    found = _choice_likelihood(value, anatomy, data, state, m, d) + log_density(anatomy.families[d], value, a, b)
-    return -np.inf if math.isnan(found) else found
+def _slice_choices(rng, anatomy, data, state, exact_from):
+    """Inverse temperatures and lapse rates of all tasks, exactly, given their action values: slice sampling."""
+    tasks, hyper, q, log_likelihoods = state.tasks, state.hyper, state.q, state.log_likelihood
+    families, counts = anatomy.families, data.counts
+    parameters = np.empty((len(families), 2))
+    group = -1
+    for m in range(len(tasks)):
+        if m // anatomy.group_size != group:
+            group = m // anatomy.group_size
+            _set_parameters(anatomy, hyper, group, parameters)
+        temperature, lapse = data.temperature[m], data.lapse[m]
+        if anatomy.temperature >= 0:
+            temperature = math.exp(max(tasks[m, anatomy.temperature], COLDEST))
+        if anatomy.lapse >= 0:
+            lapse = natural(BETA, tasks[m, anatomy.lapse])
+        for d in range(exact_from, len(families)):
+            is_lapse = d == anatomy.lapse
+            family, a, b = families[d], parameters[d, 0], parameters[d, 1]
+            here = tasks[m, d]
+            first, second = statistics(family, here)
+            likelihood = log_likelihoods[m]
+            level = likelihood + log_kernel(family, first, second, a, b) + math.log1p(-rng.random())
+            left, right = here, here
+            stage, there = STEP_LEFT, here - SLICE_WIDTH * rng.random()
+            left = there
+            right = left + SLICE_WIDTH
+            steps = SLICE_STEPS
+            while steps > 0:
+                steps -= 1
+                if is_lapse:
+                    likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there))
+                else:
+                    likelihood = log_likelihood(q, m, counts, m, math.exp(max(there, COLDEST)), lapse)
+                first, second = statistics(family, there)
+                inside = likelihood + log_kernel(family, first, second, a, b) > level
+                stage, there, left, right = _next_on_slice(rng, stage, inside, here, there, left, right)
+                if stage == DONE:
+                    tasks[m, d] = there
+                    log_likelihoods[m] = likelihood
+                    if is_lapse:
+                        lapse = natural(BETA, there)
+                    else:
+                        temperature = math.exp(max(there, COLDEST))
+                    break
 
 
 @_compiled
-def _choice_likelihood(value, anatomy, data, state, m, d):
-    """log p(d_m) with coordinate d, temperature or lapse rate, at `value`, and action values as they are."""
-    temperature, lapse = data.temperature[m], data.lapse[m]
-    if anatomy.temperature >= 0:
-        u = value if d == anatomy.temperature else state.tasks[m, anatomy.temperature]
-        temperature = math.exp(max(u, COLDEST))
-    if anatomy.lapse >= 0:
-        lapse = natural(BETA, value if d == anatomy.lapse else state.tasks[m, anatomy.lapse])
-    return log_likelihood(state.q, m, data.counts, m, temperature, lapse)
+def _next_on_slice(rng, stage, inside, here, there, left, right):
+    """Slice sampling (Neal 2003, figures 3 and 5) as a machine that is told whether `there` lies in the slice.
+
+    Step left while inside, then right while inside, then draw between the two and shrink towards `here` until inside.
+    The answer: the next stage, the next place to look at, and the two ends.
+    """
+    if stage == STEP_LEFT:
+        if inside:
+            left = there - SLICE_WIDTH
+            return STEP_LEFT, left, left, right
+        return STEP_RIGHT, right, left, right
+    if stage == STEP_RIGHT:
+        if inside:
+            right = there + SLICE_WIDTH
+            return STEP_RIGHT, right, left, right
+        return SHRINK, left + (right - left) * rng.random(), left, right
+    if inside:
+        return DONE, there, left, right
+    if there < here:
+        left = there
+    else:
+        right = there
+    return SHRINK, left + (right - left) * rng.random(), left, right
 
 
 # ---- populations -------------------------------------------------------------------------------------------
 
 
 @_compiled
-def _sums(anatomy, state, g):
+def _sums(anatomy, tasks, g):
     """[D, 2] sums of the statistics of the tasks in population g; of log shares where rewards are shares."""
-    size = len(anatomy.families)
+    families, num_rewards = anatomy.families, anatomy.num_rewards
+    size = len(families)
+    shares = num_rewards if anatomy.link == NORMALISED else 0
     sums = np.zeros((size, 2))
     for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
-        shift = 0.0
-        if anatomy.link == NORMALISED:
-            shift = _log_total(anatomy, state, m)
-        for d in range(size):
-            if anatomy.link == NORMALISED and d < anatomy.num_rewards:
-                sums[d, 0] += state.tasks[m, d] - shift
-            else:
-                first, second = statistics(anatomy.families[d], state.tasks[m, d])
-                sums[d, 0] += first
-                sums[d, 1] += second
+        shift = _log_total(tasks, m, shares)
+        for d in range(shares):
+            sums[d, 0] += tasks[m, d] - shift
+        for d in range(shares, size):
+            first, second = statistics(families[d], tasks[m, d])
+            sums[d, 0] += first
+            sums[d, 1] += second
     return sums
 
 
 @_compiled
-def _hyper_density(value, anatomy, state, sums, g, j):
-    """log density of population g's j-th hyperparameter at coordinate `value`, given tasks and the others."""
-    family = anatomy.hyper_families[j]
+def _move_population(rng, anatomy, state, proposal, g, hyper_accepted):
+    """Random steps of population g's hyperparameters, one after the other."""
+    hyper, scale = state.hyper, proposal.hyper_scale
+    sums = _sums(anatomy, state.tasks, g)
+    parameters = np.empty((len(anatomy.families), 2))
+    _set_parameters(anatomy, hyper, g, parameters)
+    for j in range(hyper.shape[1]):
+        here = hyper[g, j]
+        there = here + scale[g, j] * rng.standard_normal()
+        before = _hyper_density(here, anatomy, sums, parameters, j)
+        gain = _hyper_density(there, anatomy, sums, parameters, j) - before
+        if math.log1p(-rng.random()) < gain:
+            hyper[g, j] = there
+            hyper_accepted[g, j] += 1.0
+        else:
+            _put(anatomy, parameters, j, natural(anatomy.hyper_families[j], here))
+
+
+@_compiled
+def _draw_population(rng, anatomy, state, g):
+    """Population g's hyperparameters given all else: conjugate where it is, by slice sampling otherwise."""
+    hyper, families, source = state.hyper, anatomy.families, anatomy.source
+    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
+    count = anatomy.group_size
+    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    sums = _sums(anatomy, state.tasks, g)
+    parameters = np.empty((len(families), 2))
+    _set_parameters(anatomy, hyper, g, parameters)
+    for j in range(len(hyper_families)):
+        conjugate = False
+        for d in range(shares, len(families)):
+            if source[d, 1] == j and families[d] == GAMMA and hyper_families[j] == GAMMA:
+                # the rate of a Gamma has a Gamma
+                shape = constants[j, 0] + count * parameters[d, 0]
+                hyper[g, j] = log_gamma_draw(rng, shape) - math.log(constants[j, 1] + sums[d, 1])
+                conjugate = True
+            if source[d, 0] == j and families[d] == NORMAL and hyper_families[j] == NORMAL:
+                # the mean of a Normal has a Normal
+                weight, own = count / parameters[d, 1] ** 2, 1.0 / constants[j, 1] ** 2
+                mean = (constants[j, 0] * own + sums[d, 0] / parameters[d, 1] ** 2) / (own + weight)
+                hyper[g, j] = mean + rng.standard_normal() / math.sqrt(own + weight)
+                conjugate = True
+        if not conjugate:
+            here = hyper[g, j]
+            level = _hyper_density(here, anatomy, sums, parameters, j) + math.log1p(-rng.random())
+            left = here - SLICE_WIDTH * rng.random()
+            right = left + SLICE_WIDTH
+            stage, there = STEP_LEFT, left
+            for _ in range(SLICE_STEPS):
+                inside = _hyper_density(there, anatomy, sums, parameters, j) > level
+                stage, there, left, right = _next_on_slice(rng, stage, inside, here, there, left, right)
+                if stage == DONE:
+                    hyper[g, j] = there
+                    break
+        _put(anatomy, parameters, j, natural(hyper_families[j], hyper[g, j]))
+
+
+@_compiled
+def _hyper_density(value, anatomy, sums, parameters, j):
+    """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' sums and all others.
+
+    Leaves its value in `parameters` [D, 2].
+    """
+    families, source, family = anatomy.families, anatomy.source, anatomy.hyper_families[j]
+    constants = anatomy.hyper_constants
+    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
     x = natural(family, value)
     if math.isinf(x) or (x <= 0.0 and family != NORMAL):
         return -np.inf
-    total = log_density(family, value, anatomy.hyper_constants[j, 0], anatomy.hyper_constants[j, 1])
+    first, second = statistics(family, value)
+    total = log_kernel(family, first, second, constants[j, 0], constants[j, 1])
     count = anatomy.group_size
-    is_concentration = False
-    for d in range(len(anatomy.families)):
-        if anatomy.source[d, 0] != j and anatomy.source[d, 1] != j:
-            continue
-        a = x if anatomy.source[d, 0] == j else _parameter(anatomy, state, g, d, 0)
-        if anatomy.link == NORMALISED and d < anatomy.num_rewards:
-            is_concentration = True  # one factor of a Dirichlet density; what joins the factors follows below
-            total += a * sums[d, 0] - count * math.lgamma(a)
-        else:
-            b = x if anatomy.source[d, 1] == j else _parameter(anatomy, state, g, d, 1)
-            total += count * log_normaliser(anatomy.families[d], a, b)
-            total += log_kernel(anatomy.families[d], sums[d, 0], sums[d, 1], a, b)
+    concentration, is_concentration = 0.0, False
+    for d in range(len(families)):
+        for column in range(2):
+            if source[d, column] == j:
+                parameters[d, column] = x
+        if d < shares:
+            concentration += parameters[d, 0]
+            if source[d, 0] == j:  # one factor of a Dirichlet density; what joins the factors follows below
+                is_concentration = True
+                total += x * sums[d, 0] - count * math.lgamma(x)
+        elif source[d, 0] == j or source[d, 1] == j:
+            a, b = parameters[d, 0], parameters[d, 1]
+            total += count * log_normaliser(families[d], a, b) + log_kernel(families[d], sums[d, 0], sums[d, 1], a, b)
     if is_concentration:
-        concentration = 0.0
-        for k in range(anatomy.num_rewards):
-            concentration += x if anatomy.source[k, 0] == j else _parameter(anatomy, state, g, k, 0)
         total += count * math.lgamma(concentration)
     return -np.inf if math.isnan(total) else total
 
 
 @_compiled
-def _exact_hyper(rng, anatomy, state, sums, g, j):
-    """Population g's j-th hyperparameter given all else: conjugate where it is, by slice sampling otherwise."""
-    family = anatomy.hyper_families[j]
-    first, second = anatomy.hyper_constants[j, 0], anatomy.hyper_constants[j, 1]
-    count = anatomy.group_size
-    for d in range(len(anatomy.families)):
-        is_share = anatomy.link == NORMALISED and d < anatomy.num_rewards
-        if anatomy.source[d, 1] == j and anatomy.families[d] == GAMMA and family == GAMMA and not is_share:
-            # the rate of a Gamma has a Gamma
-            shape = first + count * _parameter(anatomy, state, g, d, 0)
-            state.hyper[g, j] = log_gamma_draw(rng, shape) - math.log(second + sums[d, 1])
-            return
-        if anatomy.source[d, 0] == j and anatomy.families[d] == NORMAL and family == NORMAL:
-            # the mean of a Normal has a Normal
-            scale = _parameter(anatomy, state, g, d, 1)
-            precision = 1.0 / second**2 + count / scale**2
-            mean = (first / second**2 + sums[d, 0] / scale**2) / precision
-            state.hyper[g, j] = mean + rng.standard_normal() / math.sqrt(precision)
-            return
-    here = state.hyper[g, j]
-    level = _hyper_density(here, anatomy, state, sums, g, j) + math.log1p(-rng.random())
-    left = here - SLICE_WIDTH * rng.random()
-    right = left + SLICE_WIDTH
-    left_steps = int(SLICE_STEPS * rng.random())
-    right_steps = SLICE_STEPS - 1 - left_steps
-    while left_steps > 0 and _hyper_density(left, anatomy, state, sums, g, j) > level:
-        left -= SLICE_WIDTH
-        left_steps -= 1
-    while right_steps > 0 and _hyper_density(right, anatomy, state, sums, g, j) > level:
-        right += SLICE_WIDTH
-        right_steps -= 1
-    for _ in range(200):
-        there = left + (right - left) * rng.random()
-        if _hyper_density(there, anatomy, state, sums, g, j) > level:
-            state.hyper[g, j] = there
-            return
-        if there < here:
-            left = there
-        else:
-            right = there
+def _put(anatomy, parameters, j, x):
+    """The j-th hyperparameter's value wherever it is a parameter."""
+    source = anatomy.source
+    for d in range(len(source)):
+        for column in range(2):
+            if source[d, column] == j:
+                parameters[d, column] = x
 
 
 @_compiled
@@ -394,41 +452,38 @@ def _refresh_totals(rng, anatomy, state, g):
     """Σ x of each task given its shares and the population: Gamma(Σ α, 1)."""
     if anatomy.link != NORMALISED:
         return
-    concentration = 0.0
-    for k in range(anatomy.num_rewards):
-        concentration += _parameter(anatomy, state, g, k, 0)
+    tasks, size = state.tasks, anatomy.num_rewards
+    parameters = np.empty((len(anatomy.families), 2))
+    _set_parameters(anatomy, state.hyper, g, parameters)
+    concentration = parameters[:size, 0].sum()
     for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
-        shift = log_gamma_draw(rng, concentration) - _log_total(anatomy, state, m)
-        for k in range(anatomy.num_rewards):
-            state.tasks[m, k] += shift
+        shift = log_gamma_draw(rng, concentration) - _log_total(tasks, m, size)
+        for k in range(size):
+            tasks[m, k] += shift
 
 
 @_compiled
-def _log_total(anatomy, state, m):
-    """log Σ x of task m."""
-    largest = state.tasks[m, 0]
-    for k in range(1, anatomy.num_rewards):
-        largest = max(largest, state.tasks[m, k])
+def _log_total(tasks, m, size):
+    """log Σ exp over the first coordinates of task m; 0 if there are none."""
+    if size == 0:
+        return 0.0
+    largest = tasks[m, 0]
+    for k in range(1, size):
+        largest = max(largest, tasks[m, k])
     total = 0.0
-    for k in range(anatomy.num_rewards):
-        total += math.exp(state.tasks[m, k] - largest)
+    for k in range(size):
+        total += math.exp(tasks[m, k] - largest)
     return largest + math.log(total)
 
 
 @_compiled
-def _set_parameters(anatomy, state, g, parameters):
+def _set_parameters(anatomy, hyper, g, parameters):
     """parameters [D, 2] of the coordinates of population g's tasks."""
-    for d in range(len(anatomy.families)):
+    source, constants, hyper_families = anatomy.source, anatomy.constants, anatomy.hyper_families
+    for d in range(len(source)):
         for column in range(2):
-            parameters[d, column] = _parameter(anatomy, state, g, d, column)
-
-
-@_compiled
-def _parameter(anatomy, state, g, d, column):
-    j = anatomy.source[d, column]
-    if j < 0:
-        return anatomy.constants[d, column]
-    return natural(anatomy.hyper_families[j], state.hyper[g, j])
+            j = source[d, column]
+            parameters[d, column] = constants[d, column] if j < 0 else natural(hyper_families[j], hyper[g, j])
 
 
 # ---- room to work in ---------------------------------------------------------------------------------------
@@ -445,10 +500,6 @@ def _workspace(world, anatomy, num_tasks):
 @_compiled
 def _record(state, draws, n):
     """The state as the n-th draw."""
-    for m in range(state.tasks.shape[0]):
-        draws[2][n, m] = state.log_likelihood[m]
-        for d in range(state.tasks.shape[1]):
-            draws[0][n, m, d] = state.tasks[m, d]
-    for g in range(state.hyper.shape[0]):
-        for j in range(state.hyper.shape[1]):
-            draws[1][n, g, j] = state.hyper[g, j]
+    draws[0][n] = state.tasks
+    draws[1][n] = state.hyper
+    draws[2][n] = state.log_likelihood

@@ -30,7 +30,7 @@ def log_likelihood(q, n, counts, m, temperature, lapse):
         for a in range(num_actions):
             if q[n, s, a] > -np.inf:
                 above = temperature * (q[n, s, a] - best)
-                weight += math.exp(above)
+                weight += math.exp(above) if above < 0.0 else 1.0
                 chosen += counts[m, s, a] * above
                 available += 1
         log_weight = math.log(weight)
