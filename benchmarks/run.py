@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import planning
+from benchmarks import planning, sampling
 
-GROUPS = {"planning": planning.rows}
+GROUPS = {"planning": planning.rows, "sampling": sampling.rows}
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """What a careful statistician would say of a fit: mixing, and what the data left as the prior had it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -8,6 +8,7 @@ from arviz_stats import ess, rhat
 
 RHAT = 1.01  # Vehtari et al. 2021
 EFFECTIVE = 400.0  # draws, bulk and tail: what R-hat and intervals need
+TASKS_AT_A_TIME = 100
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 
 
@@ -16,14 +17,14 @@ def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
     watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
     found = []
     if posterior.sizes["chain"] > 1:
-        worst, place, bad, count = _worst(rhat(watched), largest=True, limit=RHAT)
+        worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
         if not worst <= RHAT:
             found.append(
                 f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
                 "quantities. Draw more (a larger `thin` or `warmup` helps most), and do not trust those."
             )
     for kind in ("bulk", "tail"):
-        worst, place, bad, count = _worst(ess(watched, method=kind), largest=False, limit=EFFECTIVE)
+        worst, place, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
         if not worst >= EFFECTIVE:
             found.append(
                 f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
@@ -61,6 +62,20 @@ def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, .
         f"the data say next to nothing about the reward of {len(states)} of {reward.sizes['state']} states "
         f"({_listed(states)}): posterior and prior agree.",
     )
+
+
+def _piecewise(diagnostic: Callable[..., xr.Dataset], draws: xr.Dataset, **options: str) -> xr.Dataset:
+    """A diagnostic of all variables, some tasks at a time: ArviZ makes several copies of what it is given."""
+    if draws.sizes.get("task", 0) <= TASKS_AT_A_TIME:
+        return diagnostic(draws, **options)
+    shared = draws[[name for name in draws.data_vars if "task" not in draws[name].dims]]
+    each = draws.drop_vars(shared.data_vars)
+    parts = [
+        diagnostic(each.isel(task=slice(begin, begin + TASKS_AT_A_TIME)), **options)
+        for begin in range(0, draws.sizes["task"], TASKS_AT_A_TIME)
+    ]
+    found = xr.concat(parts, dim="task")
+    return xr.merge([found, diagnostic(shared, **options)]) if shared.data_vars else found
 
 
 def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, str, int, int]:

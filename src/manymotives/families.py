@@ -102,6 +102,40 @@ def log_gamma_draw(rng, shape):
 
 
 @_compiled
+def middle_and_spread(family, a, b):
+    """Mean and standard deviation of u; up to a shift that does not depend on the parameters."""
+    if family == GAMMA:
+        return digamma(a) - math.log(b), math.sqrt(trigamma(a))
+    if family == BETA:
+        return digamma(a) - digamma(b), math.sqrt(trigamma(a) + trigamma(b))
+    if family == HALF_NORMAL:
+        return math.log(a), 1.0
+    return a, b
+
+
+@_compiled
+def digamma(x):
+    """d log Γ(x) / dx for x > 0: up to 6 by recurrence, then the asymptotic series."""
+    total = 0.0
+    while x < 6.0:
+        total -= 1.0 / x
+        x += 1.0
+    y = 1.0 / (x * x)
+    return total + math.log(x) - 0.5 / x - y * (1.0 / 12.0 - y * (1.0 / 120.0 - y * (1.0 / 252.0 - y / 240.0)))
+
+
+@_compiled
+def trigamma(x):
+    """The derivative of `digamma`."""
+    total = 0.0
+    while x < 6.0:
+        total += 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / (x * x)
+    return total + 1.0 / x + 0.5 * y + y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)))
+
+
+@_compiled
 def log_sigmoid(u):
     """log 1/(1 + e^−u) without overflow."""
     if u > 0.0:

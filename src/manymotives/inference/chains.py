@@ -11,7 +11,7 @@ import numpy as np
 from manymotives.errors import InputError
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import Data, Proposal, State
+from manymotives.inference.sweeps import Data, Proposal, State, Tally
 from manymotives.models import Target
 from manymotives.models.target import Anatomy
 from manymotives.planning import plan
@@ -115,23 +115,24 @@ class Chain:
         self.tasks = np.empty((draws, num_tasks, num_coordinates))
         self.hyper = np.empty((draws, self.target.num_groups, self.target.num_hyper))
         self.likelihoods = np.empty((draws, num_tasks))
-        accepted = self.counters()
+        tally = self.tally()
         while self.kept < draws and not stop.is_set():
             count = min(BLOCK, draws - self.kept)
             part = slice(self.kept, self.kept + count)
-            self.advance(thin, self.tasks[part], self.hyper[part], self.likelihoods[part], accepted)
+            self.advance(thin, self.tasks[part], self.hyper[part], self.likelihoods[part], tally)
             self.kept += count
-            self.acceptance = float(accepted[0][:, 0].mean() / (thin * self.kept))
+            self.acceptance = float(tally.walks.mean() / (thin * self.kept))
         sweeps = max(1, thin * self.kept)
-        self.walk_rate, self.refresh_rate = accepted[0][:, 0] / sweeps, accepted[0][:, 1] / sweeps
+        self.walk_rate, self.refresh_rate = tally.walks / sweeps, tally.refreshments / sweeps
 
-    def advance(self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, accepted: Any) -> None:
+    def advance(self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, tally: Tally) -> None:
         draws = (tasks, hyper, likelihoods)
-        self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, *accepted)
+        self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, tally)
         self.done += len(tasks)
 
-    def counters(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((self.target.num_tasks, 2)), np.zeros((self.target.num_groups, self.target.num_hyper))
+    def tally(self) -> Tally:
+        populations = (self.target.num_groups, self.target.num_hyper)
+        return Tally(*(np.zeros(self.target.num_tasks) for _ in range(2)), *(np.zeros(populations) for _ in range(3)))
 
     # ---- start ---------------------------------------------------------------------------------------------
 
@@ -160,6 +161,8 @@ class Chain:
             factor=factor,
             scale=np.full(num_tasks, 1.0 / np.sqrt(size)),
             hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
+            carry_scale=np.full((target.num_groups, target.num_hyper), 0.5),
+            slice_width=np.ones((num_tasks, target.num_coordinates)),
         )
 
     def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
@@ -190,23 +193,29 @@ class Chain:
         while begin < warmup and not stop.is_set():
             count = min(BLOCK, warmup - begin)
             part = slice(begin, begin + count)
-            accepted = self.counters()
-            self.advance(thin, tasks[part], hyper[part], likelihoods[part], accepted)
+            tally = self.tally()
+            self.advance(thin, tasks[part], hyper[part], likelihoods[part], tally)
             begin += count
             block += 1
-            walks = accepted[0][:, 0] / (count * thin)
-            moves = accepted[1] / (count * thin)
+            walks = tally.walks / (count * thin)
+            moves = tally.hyper / (count * thin)
+            carries = tally.carries / np.maximum(tally.carries_tried, 1)
             self.acceptance = float(walks.mean())
             gain = 4.0 / block**0.7
             scale = self.proposal.scale * np.exp(gain * (walks - WALK_TARGET))
             hyper_scale = self.proposal.hyper_scale * np.exp(gain * (moves - HYPER_TARGET))
+            tried = np.minimum(tally.carries_tried / 10, 1)  # what was hardly tried says little
+            carry_scale = self.proposal.carry_scale * np.exp(gain * tried * (carries - HYPER_TARGET))
             factor = self.proposal.factor
+            slice_width = self.proposal.slice_width
+            if begin >= 2 * BLOCK:
+                slice_width = 3.0 * tasks[begin // 3 : begin].std(axis=0) + 1e-6
             if begin >= 2 * BLOCK and begin < 0.9 * warmup:  # the last tenth tunes the scale only
                 new = self._shape(tasks[begin // 3 : begin, :, : self.walk_size])
                 # keep the size of steps: only their shape is learnt here
                 scale = scale * _size(factor) / _size(new)
                 factor = new
-            self.proposal = Proposal(factor, scale, hyper_scale)
+            self.proposal = Proposal(factor, scale, hyper_scale, carry_scale, slice_width)
 
     def _shape(self, seen: np.ndarray) -> np.ndarray:
         """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal."""

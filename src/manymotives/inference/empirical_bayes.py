@@ -97,7 +97,7 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
             chain.warm_up(WARMUP, THIN, threading.Event())
             tasks = np.empty((DRAWS, target.num_tasks, target.num_coordinates))
             spare = np.empty((DRAWS, target.num_groups, target.num_hyper)), np.empty((DRAWS, target.num_tasks))
-            chain.advance(THIN, tasks, *spare, chain.counters())
+            chain.advance(THIN, tasks, *spare, chain.tally())
             if target.num_hyper:
                 reach = STEP * SHRINKAGE**number
                 hyper = np.stack([_uphill(target, tasks, hyper[g], g, reach) for g in range(target.num_groups)])

@@ -1,11 +1,16 @@
 """The compiled moves of MRP's Markov chains: tasks given their population, the population given its tasks.
 
 A sweep moves every task twice, many tasks at a time because they are independent given their population, and then the
-population:
+population, first together with its tasks and then without them:
 
     walk        a random step in a task's coordinates; accept with the ratio of likelihood × prior
     refresh     some coordinates drawn anew from the prior given the population; accept with the ratio of likelihoods
+    carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep their place
+                in units of the population's spread; accept with the ratio of everything
     population  every hyperparameter, given the tasks' coordinates
+
+Without `carry` the chains crawl: few choices leave a task's reward near its population, many tasks leave the population
+near its tasks, and neither can move without the other.
 
 `metropolis_draws` moves hyperparameters by random steps. `gibbs_draws` draws them exactly, from a conjugate density
 where there is one and by slice sampling on the line otherwise, and does the same for lapse rates and, where planning
@@ -30,6 +35,7 @@ from manymotives.families import (
     log_gamma_draw,
     log_kernel,
     log_normaliser,
+    middle_and_spread,
     natural,
     statistics,
 )
@@ -40,7 +46,7 @@ from manymotives.planning.warm import empty_plans, plan_again
 from manymotives.rewards import NORMALISED
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-SLICE_WIDTH = 2.0
+SLICE_WIDTH = 2.0  # of hyperparameters
 SLICE_STEPS = 500  # places looked at; a dozen are usual
 STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 
@@ -64,6 +70,18 @@ class Proposal(NamedTuple):
     factor: np.ndarray  # [M, d, d] lower triangles: steps are scale · factor · normal, in the first d coordinates
     scale: np.ndarray  # [M]
     hyper_scale: np.ndarray  # [G, H]
+    carry_scale: np.ndarray  # [G, H]
+    slice_width: np.ndarray  # [M, D] first guess at how wide a slice is: any is right, a good one is quick
+
+
+class Tally(NamedTuple):
+    """What was tried and what accepted."""
+
+    walks: np.ndarray  # [M] accepted, one tried a sweep
+    refreshments: np.ndarray  # [M]
+    hyper: np.ndarray  # [G, H]
+    carries: np.ndarray  # [G, H]
+    carries_tried: np.ndarray  # [G, H]
 
 
 class Data(NamedTuple):
@@ -73,29 +91,28 @@ class Data(NamedTuple):
 
 
 @_compiled
-def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepted, hyper_accepted):
-    """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep.
-
-    What was accepted is added to accepted [M, 2] (walks, refreshments) and hyper_accepted [G, H].
-    """
-    plans, trial = _workspace(world, anatomy, len(state.tasks))
+def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
+    """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep."""
+    room = _room(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
-            _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted)
+            _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
+            _carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
-                _move_population(rng, anatomy, state, proposal, g, hyper_accepted)
+                _move_population(rng, anatomy, state, proposal, g, tally)
                 _refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
 
 @_compiled
-def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepted, hyper_accepted):
+def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same, with exact draws of all that random steps do not move."""
-    plans, trial = _workspace(world, anatomy, len(state.tasks))
+    room = _room(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
-            _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted)
-            _slice_choices(rng, anatomy, data, state, proposal.factor.shape[1])
+            _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
+            _slice_choices(rng, anatomy, data, state, proposal)
+            _carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
                 _draw_population(rng, anatomy, state, g)
                 _refresh_totals(rng, anatomy, state, g)
@@ -103,12 +120,12 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepte
 
 
 @_compiled
-def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepted, hyper_accepted):
+def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same for a population that stays as it is."""
-    plans, trial = _workspace(world, anatomy, len(state.tasks))
+    room = _room(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
-            _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted)
+            _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
                 _refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
@@ -118,72 +135,110 @@ def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, accepted
 
 
 @_compiled
-def _move_tasks(rng, world, anatomy, data, state, proposal, plans, trial, accepted):
+def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
     """A walk of every task, then a refreshment of every task, a batch at a time.
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    tasks, log_likelihoods = state.tasks, state.log_likelihood
-    values, actions, q = state.value, state.actions, state.q
-    new_values, new_actions, new_q, residual = plans.value, plans.actions, plans.q, plans.residual
-    temperature, rewards = plans.temperature, plans.rewards
-    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
+    plans, trial, found = room
     families, factor, scale, hyper = anatomy.families, proposal.factor, proposal.scale, state.hyper
-    temperature_place, lapse_place, group_size = anatomy.temperature, anatomy.lapse, anatomy.group_size
+    tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
+    new_value, new_actions, new_q = plans.value, plans.actions, plans.q
+    walks, refreshments = tally.walks, tally.refreshments
     num_tasks, size = tasks.shape
-    _, num_states, num_actions = q.shape
-    walk_size = factor.shape[1]
-    batch = min(len(trial), num_tasks)
+    group_size, walk_size = anatomy.group_size, factor.shape[1]
+    batch = min(num_tasks, max(WIDTH, min(num_tasks // WIDTH * WIDTH, LARGEST_BATCH)))
     parameters = np.empty((size, 2))
-    gain = np.zeros(len(trial))
+    gain = np.zeros(batch)
     group = -1
     for begin in range(0, 2 * num_tasks, batch):
         count = min(batch, 2 * num_tasks - begin)
+        first = begin % num_tasks
+        _begin_trials(state, plans, trial, first, count)
         for n in range(count):
             m = (begin + n) % num_tasks
             if m // group_size != group:
                 group = m // group_size
                 _set_parameters(anatomy, hyper, group, parameters)
-            for d in range(size):
-                trial[n, d] = tasks[m, d]
-            for s in range(num_states):
-                new_values[n, s] = values[m, s]
-                new_actions[n, s] = actions[m, s]
             gain[n] = 0.0
             if begin + n < num_tasks:
                 gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
             else:  # drawn from the prior, which cancels
                 _refresh(rng, families, parameters, trial, n, walk_size)
-        _set_rewards(anatomy, trial, rewards, count)
+        _judge_trials(world, anatomy, data, plans, trial, first, count, found)
         for n in range(count):
             m = (begin + n) % num_tasks
-            temperature[n] = known_temperature[m]
-            if temperature_place >= 0:
-                temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
-        padded = -(-count // WIDTH) * WIDTH
-        for n in range(count, padded):  # idle lanes repeat the first
-            temperature[n] = temperature[0]
-            for s in range(num_states):
-                new_actions[n, s] = new_actions[0, s]
-                for a in range(rewards.shape[2]):
-                    rewards[n, s, a] = rewards[0, s, a]
-        plan_again(world, plans, anatomy.is_soft, padded)
-        for n in range(count):
-            m = (begin + n) % num_tasks
-            found = -np.inf
-            if residual[n] < np.inf:
-                lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
-                found = log_likelihood(new_q, n, counts, m, temperature[n], lapse)
-            if math.log1p(-rng.random()) < found - log_likelihoods[m] + gain[n]:
-                accepted[m, (begin + n) // num_tasks] += 1.0
-                log_likelihoods[m] = found
-                for d in range(walk_size):
-                    tasks[m, d] = trial[n, d]
-                for s in range(num_states):
-                    values[m, s] = new_values[n, s]
-                    actions[m, s] = new_actions[n, s]
-                    for a in range(num_actions):
-                        q[m, s, a] = new_q[n, s, a]
+            if math.log1p(-rng.random()) < found[n] - log_likelihoods[m] + gain[n]:
+                log_likelihoods[m] = found[n]
+                _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
+                if begin + n < num_tasks:
+                    walks[m] += 1.0
+                else:
+                    refreshments[m] += 1.0
+
+
+@_compiled
+def _begin_trials(state, plans, trial, first, count):
+    """Tasks first, first + 1, …, round and round, as trials, with their plans to begin from."""
+    tasks, values, actions = state.tasks, state.value, state.actions
+    new_values, new_actions = plans.value, plans.actions
+    num_tasks, size = tasks.shape
+    for n in range(count):
+        m = (first + n) % num_tasks
+        for d in range(size):
+            trial[n, d] = tasks[m, d]
+        for s in range(values.shape[1]):
+            new_values[n, s] = values[m, s]
+            new_actions[n, s] = actions[m, s]
+
+
+@_compiled
+def _judge_trials(world, anatomy, data, plans, trial, first, count, found):
+    """Log-likelihoods of trials of tasks first, first + 1, …; −inf where planning failed."""
+    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
+    temperature_place, lapse_place = anatomy.temperature, anatomy.lapse
+    rewards, temperature, actions, q, residual = (
+        plans.rewards,
+        plans.temperature,
+        plans.actions,
+        plans.q,
+        plans.residual,
+    )
+    num_tasks = len(counts)
+    _set_rewards(anatomy, trial, rewards, count)
+    for n in range(count):
+        temperature[n] = known_temperature[(first + n) % num_tasks]
+        if temperature_place >= 0:
+            temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
+    padded = -(-count // WIDTH) * WIDTH
+    for n in range(count, padded):  # idle lanes repeat the first
+        temperature[n] = temperature[0]
+        for s in range(actions.shape[1]):
+            actions[n, s] = actions[0, s]
+            for a in range(rewards.shape[2]):
+                rewards[n, s, a] = rewards[0, s, a]
+    plan_again(world, plans, anatomy.is_soft, padded)
+    for n in range(count):
+        m = (first + n) % num_tasks
+        found[n] = -np.inf
+        if residual[n] < np.inf:
+            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
+            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
+            if not math.isnan(value):
+                found[n] = value
+
+
+@_compiled
+def _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
+    """The n-th trial becomes the state of task m."""
+    _, num_states, num_actions = q.shape
+    for d in range(tasks.shape[1]):
+        tasks[m, d] = trial[n, d]
+    for s in range(num_states):
+        value[m, s] = new_value[n, s]
+        actions[m, s] = new_actions[n, s]
+        for a in range(num_actions):
+            q[m, s, a] = new_q[n, s, a]
 
 
 @_compiled
@@ -253,10 +308,10 @@ def _set_rewards(anatomy, trial, rewards, count):
 
 
 @_compiled
-def _slice_choices(rng, anatomy, data, state, exact_from):
+def _slice_choices(rng, anatomy, data, state, proposal):
     """Inverse temperatures and lapse rates of all tasks, exactly, given their action values: slice sampling."""
     tasks, hyper, q, log_likelihoods = state.tasks, state.hyper, state.q, state.log_likelihood
-    families, counts = anatomy.families, data.counts
+    families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
     group = -1
     for m in range(len(tasks)):
@@ -275,10 +330,9 @@ def _slice_choices(rng, anatomy, data, state, exact_from):
             first, second = statistics(family, here)
             likelihood = log_likelihoods[m]
             level = likelihood + log_kernel(family, first, second, a, b) + math.log1p(-rng.random())
-            left, right = here, here
-            stage, there = STEP_LEFT, here - SLICE_WIDTH * rng.random()
-            left = there
-            right = left + SLICE_WIDTH
+            left = here - widths[m, d] * rng.random()
+            right = left + widths[m, d]
+            stage, there = STEP_LEFT, left
             steps = SLICE_STEPS
             while steps > 0:
                 steps -= 1
@@ -288,7 +342,7 @@ def _slice_choices(rng, anatomy, data, state, exact_from):
                     likelihood = log_likelihood(q, m, counts, m, math.exp(max(there, COLDEST)), lapse)
                 first, second = statistics(family, there)
                 inside = likelihood + log_kernel(family, first, second, a, b) > level
-                stage, there, left, right = _next_on_slice(rng, stage, inside, here, there, left, right)
+                stage, there, left, right = _next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
                 if stage == DONE:
                     tasks[m, d] = there
                     log_likelihoods[m] = likelihood
@@ -300,7 +354,7 @@ def _slice_choices(rng, anatomy, data, state, exact_from):
 
 
 @_compiled
-def _next_on_slice(rng, stage, inside, here, there, left, right):
+def _next_on_slice(rng, width, stage, inside, here, there, left, right):
     """Slice sampling (Neal 2003, figures 3 and 5) as a machine that is told whether `there` lies in the slice.
 
     Step left while inside, then right while inside, then draw between the two and shrink towards `here` until inside.
@@ -308,12 +362,12 @@ def _next_on_slice(rng, stage, inside, here, there, left, right):
     """
     if stage == STEP_LEFT:
         if inside:
-            left = there - SLICE_WIDTH
+            left = there - width
             return STEP_LEFT, left, left, right
         return STEP_RIGHT, right, left, right
     if stage == STEP_RIGHT:
         if inside:
-            right = there + SLICE_WIDTH
+            right = there + width
             return STEP_RIGHT, right, left, right
         return SHRINK, left + (right - left) * rng.random(), left, right
     if inside:
@@ -326,6 +380,73 @@ def _next_on_slice(rng, stage, inside, here, there, left, right):
 
 
 # ---- populations -------------------------------------------------------------------------------------------
+
+
+@_compiled
+def _carry(rng, world, anatomy, data, state, proposal, room, tally):
+    """A random step of one hyperparameter in each population, its tasks' coordinates carried along.
+
+    u = middle + spread · z keeps z. The map has the Jacobian spread' / spread for each task's coordinate.
+    """
+    hyper, families, source, scale = state.hyper, anatomy.families, anatomy.source, proposal.carry_scale
+    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
+    num_groups, num_hyper = hyper.shape
+    if num_hyper == 0:
+        return
+    plans, trial, found = room
+    tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
+    new_value, new_actions, new_q = plans.value, plans.actions, plans.q
+    num_tasks, size = tasks.shape
+    group_size = anatomy.group_size
+    moved = np.empty(num_groups, dtype=np.int64)
+    there = np.empty(num_groups)
+    gain = np.zeros(num_groups)
+    before, after = np.empty((size, 2)), np.empty((size, 2))
+    _begin_trials(state, plans, trial, 0, num_tasks)
+    for g in range(num_groups):
+        j = min(int(rng.random() * num_hyper), num_hyper - 1)
+        moved[g], there[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
+        family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
+        x = natural(family, there[g])
+        if math.isinf(x) or (x <= 0.0 and family != NORMAL):
+            gain[g] = -np.inf
+            continue
+        first, second = statistics(family, there[g])
+        old_first, old_second = statistics(family, hyper[g, j])
+        gain[g] = log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
+        _set_parameters(anatomy, hyper, g, before)
+        after[:] = before
+        _put(anatomy, after, j, x)
+        for d in range(size):
+            if source[d, 0] != j and source[d, 1] != j:
+                continue
+            family = families[d]
+            middle, spread = middle_and_spread(family, before[d, 0], before[d, 1])
+            new_middle, new_spread = middle_and_spread(family, after[d, 0], after[d, 1])
+            ratio = new_spread / spread
+            gain[g] += group_size * (
+                math.log(ratio)
+                + log_normaliser(family, after[d, 0], after[d, 1])
+                - log_normaliser(family, before[d, 0], before[d, 1])
+            )
+            for m in range(g * group_size, (g + 1) * group_size):
+                old_first, old_second = statistics(family, trial[m, d])
+                trial[m, d] = new_middle + ratio * (trial[m, d] - middle)
+                first, second = statistics(family, trial[m, d])
+                gain[g] += log_kernel(family, first, second, after[d, 0], after[d, 1])
+                gain[g] -= log_kernel(family, old_first, old_second, before[d, 0], before[d, 1])
+    _judge_trials(world, anatomy, data, plans, trial, 0, num_tasks, found)
+    for g in range(num_groups):
+        j = moved[g]
+        tally.carries_tried[g, j] += 1.0
+        for m in range(g * group_size, (g + 1) * group_size):
+            gain[g] += found[m] - log_likelihoods[m]
+        if math.log1p(-rng.random()) < gain[g]:
+            tally.carries[g, j] += 1.0
+            hyper[g, j] = there[g]
+            for m in range(g * group_size, (g + 1) * group_size):
+                log_likelihoods[m] = found[m]
+                _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
 
 
 @_compiled
@@ -347,9 +468,9 @@ def _sums(anatomy, tasks, g):
 
 
 @_compiled
-def _move_population(rng, anatomy, state, proposal, g, hyper_accepted):
+def _move_population(rng, anatomy, state, proposal, g, tally):
     """Random steps of population g's hyperparameters, one after the other."""
-    hyper, scale = state.hyper, proposal.hyper_scale
+    hyper, scale, accepted = state.hyper, proposal.hyper_scale, tally.hyper
     sums = _sums(anatomy, state.tasks, g)
     parameters = np.empty((len(anatomy.families), 2))
     _set_parameters(anatomy, hyper, g, parameters)
@@ -360,7 +481,7 @@ def _move_population(rng, anatomy, state, proposal, g, hyper_accepted):
         gain = _hyper_density(there, anatomy, sums, parameters, j) - before
         if math.log1p(-rng.random()) < gain:
             hyper[g, j] = there
-            hyper_accepted[g, j] += 1.0
+            accepted[g, j] += 1.0
         else:
             _put(anatomy, parameters, j, natural(anatomy.hyper_families[j], here))
 
@@ -397,7 +518,7 @@ def _draw_population(rng, anatomy, state, g):
             stage, there = STEP_LEFT, left
             for _ in range(SLICE_STEPS):
                 inside = _hyper_density(there, anatomy, sums, parameters, j) > level
-                stage, there, left, right = _next_on_slice(rng, stage, inside, here, there, left, right)
+                stage, there, left, right = _next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
                 if stage == DONE:
                     hyper[g, j] = there
                     break
@@ -490,11 +611,11 @@ def _set_parameters(anatomy, hyper, g, parameters):
 
 
 @_compiled
-def _workspace(world, anatomy, num_tasks):
-    """Plans, and coordinates [N, D], of the proposals made at a time."""
-    whole = max(1, min(num_tasks // WIDTH, LARGEST_BATCH // WIDTH))
+def _room(world, anatomy, num_tasks):
+    """Plans, coordinates [N, D] and log-likelihoods [N] of trials, one for each task and more to fill the lanes."""
+    count = -(-num_tasks // WIDTH) * WIDTH
     per_state = world.num_actions if anatomy.on_pairs else 1
-    return empty_plans(world, whole * WIDTH, per_state), np.empty((whole * WIDTH, len(anatomy.families)))
+    return empty_plans(world, count, per_state), np.empty((count, len(anatomy.families))), np.empty(count)
 
 
 @_compiled

@@ -1,0 +1,128 @@
+"""Samplers of the multitask reward–policy model: against the authors' algorithm, and how their cost grows."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import manymotives as mm
+from benchmarks.harness import Row, first_call, seconds, side_by_side
+from benchmarks.literal import plain_chain, run_literal, tuned_chain
+from manymotives.inference import Draws, Progress
+from manymotives.models import Target
+
+STATES, ACTIONS, TASKS, STEPS, DISCOUNT = 8, 4, 20, 50, 0.95
+MOVES = 2  # of each task in a sweep: a walk and a refreshment (what carries tasks along with their population is extra)
+QUIET = Progress(False)
+MEMORY = 4.0  # GiB
+
+
+def rows() -> Iterator[Row]:
+    yield from against_the_authors()
+    yield from steps_do_not_matter()
+    yield from growth_in_tasks()
+
+
+def against_the_authors() -> Iterator[Row]:
+    """Task updates a second; the authors' hyperparameters are fixed, ours are moved in every sweep as well."""
+    environment, demonstrations = _problem(TASKS, STEPS)
+    data = demonstrations.state.reshape(TASKS, STEPS), demonstrations.action.reshape(TASKS, STEPS)
+    prior = (np.ones(STATES), 4.0, 1.0)
+    target = mm.RewardPolicyModel().bind(environment, demonstrations)
+    peers = (("plain loops", plain_chain), ("the same tuned by hand", tuned_chain(STATES, ACTIONS)))
+    sweeps = 2_000
+    for method in (mm.Metropolis, mm.Gibbs):
+        compile_seconds = first_call(lambda: _warm(method, target))  # noqa: B023
+        settings = method(chains=2, draws=200, warmup=0, thin=10)
+        ours = partial(settings.run, target, seed=0, progress=QUIET, state=_warm(method, target).state)
+        updates = settings.chains * settings.draws * settings.thin * TASKS * MOVES
+        for name, chain in peers:
+            theirs = partial(run_literal, chain, environment.tensor, DISCOUNT, data, prior)
+            theirs(1)
+            mine, other, ratio = side_by_side(ours, partial(theirs, sweeps))
+            ratio *= updates / (2 * sweeps * TASKS)  # from times to updates a second
+            is_bar = name == peers[0][0]
+            yield Row(
+                name=f"{method.__name__}, S={STATES} A={ACTIONS} M={TASKS} T={STEPS}; authors' algorithm, {name}",
+                ours=updates / mine,
+                peer=2 * sweeps * TASKS / other,
+                ratio=ratio,
+                unit="task updates/s",
+                bar="≥ 5 ×" if is_bar else "",
+                passed=ratio >= 5 or not is_bar,
+                compile_seconds=compile_seconds if is_bar else None,
+            )
+
+
+def steps_do_not_matter() -> Iterator[Row]:
+    """A draw from a million steps a task against a draw from ten."""
+    for method in (mm.Metropolis, mm.Gibbs):
+        works = []
+        for steps in (1_000_000, 10):
+            target = mm.RewardPolicyModel().bind(*_problem(TASKS, steps))
+            settings = method(chains=2, draws=100, warmup=0, thin=10)
+            state = _warm(method, target).state
+            works.append(partial(settings.run, target, seed=0, progress=QUIET, state=state))
+        many, few, ratio = side_by_side(works[0], works[1])
+        yield Row(
+            name=f"{method.__name__}, a draw (10 sweeps) from T = 10⁶ steps a task; peer: from T = 10",
+            ours=many / 200 * 1e6,
+            peer=few / 200 * 1e6,
+            ratio=1 / ratio,
+            unit="µs a draw",
+            bar="≤ 1.25 × the time",
+            passed=1 / ratio <= 1.25,
+            note="ten steps leave most states unvisited, and those cost nothing",
+        )
+
+
+def growth_in_tasks() -> Iterator[Row]:
+    """A draw of 10, 100 and 1 000 tasks, and the memory of a whole fit with a thousand."""
+    found = {}
+    for tasks in (10, 100, 1_000):
+        environment, demonstrations = _problem(tasks, STEPS)
+        target = mm.RewardPolicyModel().bind(environment, demonstrations)
+        state = _warm(mm.Gibbs, target).state
+        settings = mm.Gibbs(chains=2, draws=max(2, 4_000 // tasks), warmup=0, thin=1)
+        work = partial(settings.run, target, seed=0, progress=QUIET, state=state)
+        found[tasks] = min(seconds(work, 0.5) for _ in range(5)) / (settings.chains * settings.draws * tasks) * 1e6
+    for tasks, cost in found.items():
+        ratio = cost / found[100]
+        memory = _memory_of_a_fit(tasks) if tasks == 1_000 else None
+        yield Row(
+            name=f"Gibbs, a sweep of one of {tasks} tasks; peer: of one of 100",
+            ours=cost,
+            peer=found[100],
+            ratio=ratio,
+            unit="µs",
+            bar="" if tasks == 10 else "≤ 1.25 × the time",
+            passed=tasks == 10 or (ratio <= 1.25 and (memory is None or memory < MEMORY)),
+            note="" if memory is None else f"a whole fit, 4 × 500 draws, takes {memory:.1f} GiB at most",
+        )
+
+
+def _memory_of_a_fit(tasks: int) -> float:
+    """GiB at the peak of a fit in a process of its own."""
+    code = f"from benchmarks.sampling import fit_of; fit_of({tasks})"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return float(out.split()[-1])
+
+
+def fit_of(tasks: int) -> None:
+    environment, demonstrations = _problem(tasks, STEPS)
+    mm.fit(mm.RewardPolicyModel(), environment, demonstrations, mm.Gibbs(chains=4, draws=500, warmup=200, thin=1))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+
+
+def _problem(tasks: int, steps: int) -> tuple[mm.Environment, mm.Demonstrations]:
+    environment = mm.worlds.RandomMDP(states=STATES, actions=ACTIONS, discount=DISCOUNT, seed=1)
+    rewards = np.random.default_rng(0).dirichlet(np.ones(STATES), size=tasks)
+    return environment, mm.simulate(environment, rewards, mm.Softmax(8.0), steps=steps, seed=0)
+
+
+def _warm(method: Any, target: Target) -> Draws:
+    return method(chains=2, draws=1, warmup=300, thin=1).run(target, seed=0, progress=QUIET)
