@@ -1,12 +1,13 @@
 # make demo   a result in a minute: simulated subjects, what can be said of them, a picture
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements.txt
+# make calibrate  every sampler, a thousand simulated data sets each: an hour
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check format bench pins clean
+.PHONY: demo test check format bench calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
@@ -26,6 +27,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
+
+calibrate: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python tests/calibrate_at_length.py
 
 $(STAMP): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "manymotives needs Python 3.11 or newer; pass PYTHON=...")'

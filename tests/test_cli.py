@@ -6,39 +6,48 @@ import sys
 import pandas as pd
 from typer.testing import CliRunner
 
+import manymotives as mm
 from manymotives.cli import app
 
 run = CliRunner().invoke
 
 
-def test_demo_prints_a_table_and_leaves_tables_and_a_picture(tmp_path):
+def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path):
     result = run(app, ["demo", "--out", str(tmp_path / "out"), "--tasks", "4", "--steps", "20"])
     assert result.exit_code == 0, result.output
-    assert "4 tasks on a chain of 5 states, 20 choices each" in result.output
+    assert "What 4 subjects want, inferred from 20 steps each" in result.output
     assert "subject 4" in result.output
     choices = pd.read_csv(tmp_path / "out" / "choices.csv")
     assert len(choices) == 80
-    assert (tmp_path / "out" / "choices.png").stat().st_size > 10_000
+    for picture in ("maps.png", "intervals.png"):
+        assert (tmp_path / "out" / picture).stat().st_size > 10_000
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "choices.csv",
-        "choices.png",
         "environment.csv",
-        "tasks.csv",
+        "intervals.png",
+        "maps.png",
+        "posterior.nc",
+        "rewards.csv",
+        "subjects.csv",
         "truth.csv",
     }
+    loaded = mm.load(tmp_path / "out" / "posterior.nc")
+    assert loaded.tasks == ("subject 1", "subject 2", "subject 3", "subject 4")
 
 
-def test_demo_gives_the_same_data_for_the_same_seed(tmp_path):
+def test_demo_gives_the_same_results_for_the_same_seed(tmp_path):
     for name in ("one", "two"):
-        assert run(app, ["demo", "--out", str(tmp_path / name), "--tasks", "3", "--seed", "7"]).exit_code == 0
-    first, second = ((tmp_path / name / "choices.csv").read_bytes() for name in ("one", "two"))
-    assert first == second
+        arguments = ["demo", "--out", str(tmp_path / name), "--tasks", "2", "--steps", "10", "--seed", "7"]
+        assert run(app, arguments).exit_code == 0
+    for file in ("choices.csv", "rewards.csv"):
+        first, second = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
+        assert first == second
 
 
 def test_many_tasks_are_cut_short_on_the_screen(tmp_path):
-    result = run(app, ["demo", "--out", str(tmp_path), "--tasks", "25", "--steps", "5"])
-    assert "… and 5 more tasks" in result.output
-    assert len(pd.read_csv(tmp_path / "tasks.csv")) == 25
+    result = run(app, ["demo", "--out", str(tmp_path), "--tasks", "101", "--steps", "5"])
+    assert "… and 81 more subjects" in result.output
+    assert len(pd.read_csv(tmp_path / "subjects.csv")) == 101
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_without_a_traceback(tmp_path):

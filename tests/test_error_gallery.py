@@ -57,6 +57,15 @@ def in_file(name, content):
     return name
 
 
+CHAIN_DATA = mm.simulate(CHAIN, np.ones((2, 3)), mm.Softmax(1.0), steps=5, tasks=["ann", "bob"])
+IMPOSSIBLE = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1e6), mm.Softmax(1e308))
+QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
+
+
+def fit(model, method=QUICK, **options):
+    return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
+
+
 GALLERY = {
     # ---- environments
     "transitions of the wrong shape": lambda: mm.Environment(np.ones((2, 3)), discount=0.9),
@@ -159,6 +168,67 @@ GALLERY = {
     "an environment without states": lambda: mm.worlds.RandomMDP(states=0),
     "a learner that explores too much": lambda: mm.ModelBasedLearner(epsilon=2.0),
     "a learner without a prior": lambda: mm.ModelBasedLearner(transition_prior=0.0),
+    # ---- priors and models
+    "a negative shape": lambda: mm.Gamma(shape=-1.0, rate=2.0),
+    "a rate in words": lambda: mm.Gamma(shape=1.0, rate="slow"),
+    "a prior that does not fit": lambda: mm.DirichletReward(mm.Normal(mean=0.0, scale=1.0)),
+    "a prior too deep": lambda: mm.DirichletReward(mm.Gamma(shape=mm.Gamma(shape=1.0, rate=1.0), rate=1.0)),
+    "a lapse rate above one": lambda: mm.Softmax(1.0, lapse=1.5),
+    "a temperature in words": lambda: mm.Softmax("cold"),
+    "acting without a temperature": lambda: mm.simulate(CHAIN, np.ones(3), mm.Softmax(), steps=5),
+    "rewards on what": lambda: mm.BetaReward(on="actions"),
+    "no choice rule": lambda: mm.RewardPolicyModel(choice="softmax"),
+    "features of the wrong shape": lambda: fit(mm.RewardPolicyModel(mm.GaussianReward(features=np.ones((4, 2))))),
+    "features that are not finite": lambda: fit(
+        mm.RewardPolicyModel(mm.GaussianReward(features=[[1.0], [np.nan], [0.0]]))
+    ),
+    "too few names of features": lambda: fit(
+        mm.RewardPolicyModel(mm.GaussianReward(features=np.ones((3, 2)), names=["food"]))
+    ),
+    "names without features": lambda: mm.GaussianReward(names=["food"]),
+    "concentrations that do not fit": lambda: fit(mm.RewardPolicyModel(mm.DirichletReward([1.0, 2.0]))),
+    "temperatures that do not fit": lambda: fit(mm.RewardPolicyModel(choice=mm.Softmax([1.0, 2.0, 3.0]))),
+    # ---- fits
+    "a method that is none": lambda: fit(mm.RewardPolicyModel(), "Gibbs"),
+    "a method not made": lambda: fit(mm.RewardPolicyModel(), mm.Gibbs),
+    "a model that is none": lambda: fit(mm.DirichletReward()),
+    "no draws": lambda: mm.Gibbs(draws=0),
+    "no chains": lambda: mm.Metropolis(chains=0),
+    "a negative seed": lambda: fit(mm.RewardPolicyModel(), seed=-1),
+    "arguments in the wrong order": lambda: mm.fit(mm.RewardPolicyModel(), CHAIN_DATA, CHAIN),
+    "data from elsewhere": lambda: mm.fit(mm.RewardPolicyModel(), ROOMS, CHAIN_DATA),
+    "a silent task, alone": lambda: mm.fit(
+        mm.RewardPolicyModel(sharing=mm.Separate()), ROOMS, read(choices(action=["on", "back", None]))
+    ),
+    "impossible choices": lambda: fit(IMPOSSIBLE, mm.MonteCarlo(draws=50)),
+    "impossible choices, in chains": lambda: fit(IMPOSSIBLE),
+    "going on with another model": lambda: fit(
+        mm.RewardPolicyModel(mm.BetaReward()), QUICK, start=fit(mm.RewardPolicyModel(), QUICK)
+    ),
+    "going on with another method": lambda: fit(
+        mm.RewardPolicyModel(), mm.Gibbs(chains=1), start=fit(mm.RewardPolicyModel(), QUICK)
+    ),
+    "going on with more chains": lambda: fit(
+        mm.RewardPolicyModel(), mm.Metropolis(chains=3), start=fit(mm.RewardPolicyModel(), QUICK)
+    ),
+    "too many states for a first look": lambda: mm.fit(
+        mm.RewardPolicyModel(),
+        mm.worlds.GridWorld((50, 50)),
+        mm.simulate(mm.worlds.GridWorld((50, 50)), np.ones(2500), mm.Softmax(1.0), steps=2),
+        mm.EmpiricalBayes(),
+    ),
+    # ---- posteriors
+    "no such file": lambda: mm.load("nowhere.nc"),
+    "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),
+    "an unknown contrast": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("action"),
+    "a table of an unknown task": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(tasks=["eve"]),
+    "a level above one": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(level=95.0),
+    "a population of loners": lambda: fit(mm.RewardPolicyModel(sharing=mm.Separate()), QUICK).population(),
+    "contrasts of one": lambda: fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK).to_frame("task"),
+    "no folder to save to": lambda: fit(mm.RewardPolicyModel(), QUICK).save("nowhere/run.nc"),
+    "maps without coordinates": lambda: mm.plot_maps(ROOMS, {"truth": np.ones((1, 3))}, ["ann"]),
+    "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
+    "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
 }
 
 MESSAGES = Path(__file__).with_name("error_messages.txt")

@@ -11,7 +11,7 @@ from manymotives.inference import EmpiricalBayes, Gibbs, Metropolis, MonteCarlo,
 from manymotives.io import from_gymnasium, read_demonstrations, read_environment
 from manymotives.models import RewardPolicyModel
 from manymotives.planning import Plan, evaluate, loss, plan
-from manymotives.plots import plot_choices
+from manymotives.plots import plot_calibration, plot_choices, plot_maps, plot_recovery, plot_rewards
 from manymotives.posterior import Posterior
 from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.recovery import Recovery, recover
@@ -54,7 +54,11 @@ __all__ = [
     "load",
     "loss",
     "plan",
+    "plot_calibration",
     "plot_choices",
+    "plot_maps",
+    "plot_recovery",
+    "plot_rewards",
     "read_demonstrations",
     "read_environment",
     "recover",

@@ -94,7 +94,10 @@ def _check_rule(rule: Softmax | SoftOptimal, minimum: float) -> None:
     if isinstance(value, Prior):
         check_parameter(value, f"{name}: inverse_temperature", "positive", levels=2)
     elif value is not None and not isinstance(value, jax.core.Tracer):
-        values = np.asarray(value, dtype=float)
+        try:
+            values = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(f"{name}: the inverse temperature must be a number or a prior; found {value!r}.") from None
         if not (np.isfinite(values).all() and (values >= minimum).all()):
             kind = "positive" if minimum > 0 else "not negative"
             raise InputError(f"{name}: the inverse temperature must be finite and {kind}; found {value!r}.")

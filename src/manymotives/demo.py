@@ -1,4 +1,4 @@
-"""The embedded example: simulated tasks on a chain, what can be said of them, and a picture."""
+"""The embedded example: simulated subjects in an open field, what each of them wants, and what was inferred."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,93 +10,91 @@ import pandas as pd
 from manymotives.choice import Softmax
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.planning import loss, plan
-from manymotives.plots import plot_choices, plot_table
-from manymotives.worlds import Chain, simulate
+from manymotives.fit import fit
+from manymotives.inference import Gibbs
+from manymotives.models import RewardPolicyModel
+from manymotives.planning import loss
+from manymotives.plots import plot_maps, plot_rewards
+from manymotives.posterior import Posterior
+from manymotives.worlds import GridWorld, simulate
 
-INVERSE_TEMPERATURE = 4.0
+INVERSE_TEMPERATURE = 5.0
+CONCENTRATION = 0.3  # each subject cares for a few places
+MAPS = 12  # subjects in the picture
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """Simulated tasks with the truth beside them."""
+    """Simulated subjects, and what was inferred of them."""
 
     environment: Environment
-    rewards: np.ndarray  # [task, S]
+    rewards: np.ndarray  # [task, S] the truth
     demonstrations: Demonstrations
-    best: np.ndarray  # [task, S]
-    losses: np.ndarray  # [task] of the demonstrators themselves
-    copied_losses: np.ndarray  # [task] of doing what they were seen to do
+    posterior: Posterior
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a task."""
-        counts = self.demonstrations.counts
-        task, state = np.indices(self.best.shape)
+        """One row a subject: favourite place, true and inferred, and what three ways to act lose in value."""
+        environment, states = self.environment, np.array(self.environment.states)
+        counts = (
+            self.demonstrations.counts + 1.0
+        )  # one imagined choice of each action, or unvisited states have no policy
+        rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
+        sampled = self.posterior.rewards.values.reshape(-1, *self.rewards.shape)
+        favourite = self.posterior.mean_reward.values.argmax(axis=1)
+        tasks = np.arange(len(self.rewards))
+        sure = (sampled.argmax(axis=2) == favourite).mean(axis=0)
         return pd.DataFrame(
             {
                 "task": self.demonstrations.tasks,
-                "wants_most": [self.environment.states[s] for s in self.rewards.argmax(axis=1)],
-                "states_visited": (self.demonstrations.visits > 0).sum(axis=1),
-                "best_action_share": counts[task, state, self.best].sum(axis=1) / counts.sum(axis=(1, 2)),
-                "loss": self.losses,
-                "loss_if_copied": self.copied_losses,
+                "wants_most": states[self.rewards.argmax(axis=1)],
+                "inferred": states[favourite],
+                "probability": sure[tasks],
+                "loss_demonstrator": loss(environment, rule.policies(environment, self.rewards), self.rewards),
+                "loss_copied": loss(environment, counts / counts.sum(axis=2, keepdims=True), self.rewards),
+                "loss_inferred": loss(environment, self.posterior.policies().values, self.rewards),
             }
         )
 
     def write(self, folder: Path) -> list[tuple[Path, str]]:
-        """Tables and a picture; the files made, each with what it holds."""
+        """Tables, pictures and the posterior itself; the files made, each with what it holds."""
         folder.mkdir(parents=True, exist_ok=True)
         truth = pd.DataFrame(self.rewards, columns=[f"state {name}" for name in self.environment.states])
         truth.insert(0, "task", self.demonstrations.tasks)
         tables = (
             ("choices.csv", "what was chosen, one row a step", self.demonstrations.to_frame()),
-            ("environment.csv", "the chain, one row a possible move", self.environment.to_frame()),
+            ("environment.csv", "the field, one row a possible move", self.environment.to_frame()),
             ("truth.csv", "the rewards behind the choices", truth),
-            ("tasks.csv", "the table above", self.table),
+            ("rewards.csv", "what was inferred: mean, sd and interval of every reward", self.posterior.to_frame()),
+            ("subjects.csv", "the table above", self.table),
         )
         made = []
         for name, what, frame in tables:
             frame.to_csv(folder / name, index=False)
             made.append((folder / name, what))
-        figure = self.picture()
-        figure.savefig(folder / "choices.png", dpi=150)
-        plt.close(figure)
-        made.append((folder / "choices.png", "a picture: what they wanted, what they did"))
+        shown = self.demonstrations.tasks[:MAPS]
+        estimate = self.posterior.mean_reward.values
+        maps = {"what they want": self.rewards[:MAPS], "what we infer": estimate[:MAPS]}
+        pictures = (
+            ("maps.png", "a picture: truth above estimate", plot_maps(self.environment, maps, shown)),
+            ("intervals.png", "how sure we can be of it", plot_rewards(self.posterior, truth=self.rewards)),
+        )
+        for name, what, figure in pictures:
+            figure.savefig(folder / name, dpi=150)
+            plt.close(figure)
+            made.append((folder / name, what))
+        self.posterior.save(folder / "posterior.nc")
+        made.append((folder / "posterior.nc", "all draws: mm.load reads them"))
         return made
 
-    def picture(self) -> plt.Figure:
-        """What they wanted beside what they did."""
-        height = min(16.0, 1.6 + 0.34 * self.demonstrations.num_tasks)
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, height), layout="constrained")
-        plot_table(
-            self.rewards,
-            self.demonstrations.tasks,
-            self.environment.states,
-            title="What they wanted",
-            bar_label="reward",
-            axes=left,
-        )
-        plot_choices(self.demonstrations, "forward", best=self.best, axes=right)
-        right.set_title("What they did")
-        figure.supxlabel("a square's size: how often they were there; a ring: mostly not the best action", fontsize=9)
-        return figure
 
-
-def simulated_chain_tasks(tasks: int, steps: int, seed: int) -> Demo:
-    """Tasks whose rewards are drawn from one Dirichlet population, demonstrated by softmax choice."""
-    environment = Chain()
-    rewards = np.random.default_rng(seed).dirichlet(np.full(environment.num_states, 0.5), size=tasks)
-    rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
+def simulated_field(tasks: int, steps: int, seed: int, *, progress: bool = True) -> Demo:
+    """Subjects whose rewards come from one Dirichlet population, fitted with the multitask model."""
+    environment = GridWorld((3, 3), slip=0.1, discount=0.9)
+    rewards = np.random.default_rng(seed).dirichlet(np.full(environment.num_states, CONCENTRATION), size=tasks)
     names = [f"subject {number + 1}" for number in range(tasks)]
+    rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
     demonstrations = simulate(environment, rewards, rule, steps=steps, seed=seed, tasks=names)
-    smoothed = demonstrations.counts + 1.0  # one imagined choice of each action, or unvisited states have no policy
-    copied = smoothed / smoothed.sum(axis=2, keepdims=True)
-    return Demo(
-        environment=environment,
-        rewards=rewards,
-        demonstrations=demonstrations,
-        best=plan(environment, rewards).actions,
-        losses=loss(environment, rule.policies(environment, rewards), rewards),
-        copied_losses=loss(environment, copied, rewards),
-    )
+    draws = Gibbs() if tasks <= 100 else Gibbs(draws=250, warmup=500)  # many subjects: a demonstration is no analysis
+    posterior = fit(RewardPolicyModel(), environment, demonstrations, draws, seed=seed, progress=progress)
+    return Demo(environment, rewards, demonstrations, posterior)

@@ -15,7 +15,12 @@ UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change
 def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
     """R-hat and effective sample sizes of everything, the worst by name."""
     watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
+    if posterior.sizes["draw"] < 4:
+        return (f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",)
     found = []
+    spread = watched["reward"].std("draw")
+    if bool((spread == 0).any()):
+        found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
     if posterior.sizes["chain"] > 1:
         worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
         if not worst <= RHAT:

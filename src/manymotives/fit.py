@@ -44,14 +44,14 @@ KINDS: dict[str, type] = DISTRIBUTIONS | {
 
 
 def fit(
-    model: RewardPolicyModel,
-    environment: Environment,
-    demonstrations: Demonstrations,
+    model: Any,
+    environment: Any,
+    demonstrations: Any,
     method: Any = None,
     *,
-    seed: int = 0,
+    seed: Any = 0,
     progress: bool = True,
-    start: Posterior | None = None,
+    start: Any = None,
 ) -> Posterior:
     """What each task wants, given what it did.
 
@@ -78,14 +78,25 @@ def fit(
     if not isinstance(chosen, Method) or isinstance(chosen, type):
         names = ", ".join(f"{kind.__name__}()" for kind in METHODS)
         raise InputError(f"{chosen!r} cannot fit a RewardPolicyModel. These can: {names}.")
+    for word, value, kind in (
+        ("environment", environment, Environment),
+        ("demonstrations", demonstrations, Demonstrations),
+        ("start", start, Posterior | None),
+    ):
+        if not isinstance(value, kind):
+            raise InputError(f"{word} must be {_article(kind)}; found {type(value).__name__}.")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
+    seed = int(seed)
     target = model.bind(environment, demonstrations)
-    state = None if start is None else _state_of(start, model, chosen, target)
+    record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
+    state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
     draws = chosen.run(target, seed=seed, progress=Progress(progress), state=state)
     data = _labelled(draws, model, target, demonstrations, seed)
-    data.attrs["model"] = json.dumps(record_of(model))
+    data.attrs["model"] = record
     data.attrs["method"] = json.dumps(record_of(chosen))
-    if start is not None:
-        data = _joined(start.data, data, chosen)
+    if start is not None and chosen.is_markov_chain:
+        data = _joined(start.data, data)
     data.attrs["warnings"] = json.dumps(
         [
             *draws.warnings,
@@ -111,6 +122,10 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         raise InputError(f"{str(path)!r} is not a posterior saved by manymotives.") from None
     model = from_record(json.loads(record), KINDS)
     return Posterior(data, model, _stored_environment(data))
+
+
+def _article(kind: Any) -> str:
+    return "a Posterior, such as mm.load reads" if kind == Posterior | None else f"mm.{kind.__name__}"
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -148,7 +163,7 @@ def _labelled(
     statistics["lp"] = (("chain", "draw"), log_prior + draws.log_likelihood.sum(axis=2))
     if pooled:
         statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
-    sample_stats = xr.Dataset(statistics, coords={"task": names["task"]})
+    sample_stats = xr.Dataset(statistics, coords={"task": names["task"]} | _sample(chains, length))
     known = {} if pooled else {"task": names["task"]}
     constants = {
         "discount": ((), environment.discount),
@@ -157,6 +172,8 @@ def _labelled(
         "available": (("state", "action"), environment.available),
         **_stored_transitions(environment),
     }
+    if environment.coordinates is not None:
+        constants["coordinates"] = (("state", "axis"), environment.coordinates)
     for word, place, values in (
         ("inverse_temperature", target.anatomy.temperature, target.fixed_temperature),
         ("lapse", target.anatomy.lapse, target.fixed_lapse),
@@ -219,7 +236,7 @@ def labelled_variables(
     coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
     if anatomy.features.size:
         add("weight", tasks[..., : anatomy.num_rewards], ("feature",))
-        coordinates["feature"] = coordinate_of(model.reward.feature_names(anatomy.num_rewards))  # type: ignore[union-attr]
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(anatomy.num_rewards))
     if anatomy.temperature >= 0:
         add("inverse_temperature", target.temperatures(tasks, owner), ())
     if anatomy.lapse >= 0:
@@ -242,7 +259,11 @@ def labelled_variables(
         else:
             made[block.name] = (("chain", "draw", *behind), part[:, :, 0])
     chains, length = tasks.shape[:2]
-    return xr.Dataset(made, coords=coordinates | {"chain": np.arange(chains), "draw": np.arange(length)})
+    return xr.Dataset(made, coords=coordinates | _sample(chains, length))
+
+
+def _sample(chains: int, length: int) -> dict[str, np.ndarray]:
+    return {"chain": np.arange(chains), "draw": np.arange(length)}
 
 
 def coordinate_of(labels: tuple[Label, ...]) -> np.ndarray:
@@ -250,7 +271,10 @@ def coordinate_of(labels: tuple[Label, ...]) -> np.ndarray:
     plain = _plain(labels)
     if all(isinstance(label, int) and not isinstance(label, bool) for label in plain):
         return np.array(plain)
-    return np.array([str(label) for label in plain], dtype=object)
+    text = [str(label) for label in plain]
+    if len(set(text)) < len(text):  # 1 and "1" are two names
+        text = [repr(label) for label in plain]
+    return np.array(text, dtype=object)
 
 
 def _plain(labels: tuple[Label, ...]) -> list[Any]:
@@ -267,9 +291,11 @@ def _episode_likelihood(
     num_episodes = demonstrations.num_episodes
     if chains * length * num_episodes > LARGEST_LIKELIHOOD:
         if num_tasks == 1:
-            return xr.Dataset({"choices": (("chain", "draw"), draws.log_likelihood[:, :, 0])})
+            values = (("chain", "draw"), draws.log_likelihood[:, :, 0])
+            return xr.Dataset({"choices": values}, coords=_sample(chains, length))
         return xr.Dataset(
-            {"choices": (("chain", "draw", "task"), draws.log_likelihood)}, coords={"task": names["task"]}
+            {"choices": (("chain", "draw", "task"), draws.log_likelihood)},
+            coords={"task": names["task"]} | _sample(chains, length),
         )
     made = demonstrations.action >= 0
     pairs = demonstrations.state[made] * len(demonstrations.actions) + demonstrations.action[made]
@@ -287,9 +313,8 @@ def _episode_likelihood(
         for begin in range(0, length, step):
             part = draws.tasks[chain, begin : begin + step]
             who = np.tile(np.arange(num_tasks), len(part))
-            policy = target.policies(part.reshape(-1, size), who).reshape(len(part), num_tasks, -1)
-            with np.errstate(divide="ignore"):
-                terms = times * np.log(policy[:, owner, pairs])
+            log_policy = target.log_policies(part.reshape(-1, size), who).reshape(len(part), num_tasks, -1)
+            terms = times * log_policy[:, owner, pairs]
             if len(first):
                 found[chain, begin : begin + step, episode[first]] = np.add.reduceat(terms, first, axis=1).T
     coordinates = {
@@ -297,7 +322,7 @@ def _episode_likelihood(
         "episode_name": ("episode", coordinate_of(demonstrations.episodes)),
         "episode_task": ("episode", names["task"][_task_of_episode(demonstrations)]),
     }
-    return xr.Dataset({"choices": (("chain", "draw", "episode"), found)}, coords=coordinates)
+    return xr.Dataset({"choices": (("chain", "draw", "episode"), found)}, coords=coordinates | _sample(chains, length))
 
 
 def _task_of_episode(demonstrations: Demonstrations) -> np.ndarray:
@@ -340,20 +365,34 @@ def _stored_environment(data: xr.DataTree) -> Environment:
         available=stored["available"].values.astype(bool),
         terminal=[state for state, ends in zip(states, stored["is_terminal"].values) if ends],
         start=stored["start"].values,
+        coordinates=stored["coordinates"].values if "coordinates" in stored else None,
     )
 
 
 # ---- going on ----------------------------------------------------------------------------------------------
 
 
-def _state_of(start: Posterior, model: RewardPolicyModel, method: Any, target: Target) -> dict[str, Any]:
+def _state_of(
+    start: Posterior, model: RewardPolicyModel, method: Any, environment: Environment, demonstrations: Demonstrations
+) -> dict[str, Any]:
     """The sampler's state in an earlier posterior, if it can be gone on from."""
-    same = json.dumps(record_of(model)) == start.data.attrs["model"]
-    stored = start.data["observed_data"].dataset["counts"].values
-    pooled = isinstance(model.sharing, Pooled)
-    counts = stored.sum(axis=0, keepdims=True) if pooled else stored
-    if not same or counts.shape != target.counts.shape or not (counts == target.counts).all():
-        raise InputError("start is the posterior of another model or of other data: it cannot be gone on from.")
+    earlier, attrs = start.environment, start.data.attrs
+    counts = start.data["observed_data"].dataset["counts"].values
+    same = (
+        json.dumps(record_of(model)) == attrs["model"]
+        and json.dumps(_plain(demonstrations.tasks)) == attrs["tasks"]
+        and json.dumps(_plain(environment.states)) == attrs["states"]
+        and json.dumps(_plain(environment.actions)) == attrs["actions"]
+        and np.array_equal(counts, demonstrations.counts)
+        and earlier.discount == environment.discount
+        and np.array_equal(earlier.available, environment.available)
+        and np.array_equal(earlier.is_terminal, environment.is_terminal)
+        and abs(earlier.matrix - environment.matrix).max() == 0
+    )
+    if not same:
+        raise InputError(
+            "start is the posterior of another model, environment or other data: it cannot be gone on from."
+        )
     kind = json.loads(start.data.attrs["method"])["kind"]
     if kind != type(method).__name__:
         raise InputError(f"start was made by {kind}(): go on with the same method, not {type(method).__name__}().")
@@ -362,28 +401,20 @@ def _state_of(start: Posterior, model: RewardPolicyModel, method: Any, target: T
         raise InputError("start was stopped by hand or made by a method that cannot go on.")
     chains = getattr(method, "chains", None)
     if chains is not None and chains != start.data["posterior"].sizes["chain"]:
-        raise InputError(
-            f"start has {start.data['posterior'].sizes['chain']} chains: go on with as many, not with {chains}."
-        )
+        found = start.data["posterior"].sizes["chain"]
+        raise InputError(f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}.")
     return state
 
 
-def _joined(before: xr.DataTree, after: xr.DataTree, method: Any) -> xr.DataTree:
+def _joined(before: xr.DataTree, after: xr.DataTree) -> xr.DataTree:
     """Both sets of draws as one."""
     groups = {name: after[name].to_dataset() for name in after.children}
     for name in ("posterior", "log_likelihood", "sample_stats"):
         old, new = before[name].to_dataset(), groups[name]
-        along = {
-            word: "draw" if "draw" in new[word].dims else "proposal"
-            for word in new.data_vars
-            if {"draw", "proposal"} & set(new[word].dims)
-        }
-        joined = {word: xr.concat([old[word], new[word]], dim=dim) for word, dim in along.items()}
-        kept = xr.Dataset({word: new[word] for word in new.data_vars if word not in along})
-        merged = xr.merge([xr.Dataset(joined), kept])
-        if "draw" in merged.dims:
-            merged = merged.assign_coords(draw=np.arange(merged.sizes["draw"]))
-        groups[name] = merged
+        made = [word for word in new.data_vars if "draw" in new[word].dims]
+        joined = xr.concat([old[made], new[made]], dim="draw", join="exact")
+        joined = joined.assign_coords(draw=np.arange(joined.sizes["draw"]))
+        groups[name] = joined.assign({word: new[word] for word in new.data_vars if word not in made})
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = dict(after.attrs)
     return tree

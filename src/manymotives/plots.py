@@ -1,5 +1,6 @@
 """Pictures of data and results; every function draws on axes it is given, or makes its own, and returns them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -7,10 +8,15 @@ import numpy as np
 from jaxtyping import Float, Integer
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 
+from manymotives.calibration import Calibration
 from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label, index_of
+from manymotives.posterior import Posterior
+from manymotives.recovery import Recovery
 
 # Okabe & Ito's colours, told apart by the colour-blind too
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"]
@@ -71,6 +77,135 @@ def plot_table(
     bar.set_label(bar_label)
     _label(axes, tasks, states)
     axes.set_title(title)
+    return axes
+
+
+def plot_rewards(
+    posterior: Posterior,
+    *,
+    truth: Any = None,
+    tasks: Sequence[Label] | None = None,
+    canonical: bool = False,
+) -> Figure:
+    """What each task wants: posterior mean and 95 % interval of every state's reward, a grey bar for the prior's.
+
+    Parameters
+    ----------
+    truth
+        True rewards [task, S], where they are known: diamonds.
+    tasks
+        Which tasks to draw, by name; otherwise the first twelve.
+    canonical
+        Rewards in canonical form (see `Posterior.canonical`), without the prior.
+    """
+    if posterior.model.reward.on != "state":
+        raise InputError("plot_rewards draws rewards on states; these lie on pairs. Use to_frame() for their numbers.")
+    names = posterior.rewards["task"].values.tolist()
+    chosen = names[:12] if tasks is None else list(tasks)
+    frame = posterior.to_frame(tasks=chosen, canonical=canonical)
+    prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
+    low, high = prior.quantile([0.025, 0.975], dim="sample").values
+    states = posterior.rewards["state"].values.tolist()
+    place = np.arange(len(states))
+    columns = min(len(chosen), 4)
+    rows = -(-len(chosen) // columns)
+    size = (2.8 * columns + 0.4, rows * min(8.0, 1.0 + 0.22 * len(states)) + 0.6)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    for panel, name in zip(panels.flat, chosen):
+        rows_of = frame[frame["task"] == name].set_index("state").loc[states]
+        if not canonical:
+            panel.hlines(place, low, high, color="0.87", linewidth=7, label="prior, 95 %")
+        panel.hlines(
+            place, rows_of["lower"], rows_of["upper"], color=COLOURS[0], linewidth=1.6, label="posterior, 95 %"
+        )
+        panel.plot(rows_of["mean"], place, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
+        if truth is not None:
+            panel.plot(
+                np.asarray(truth)[names.index(name)],
+                place,
+                "D",
+                markerfacecolor="none",
+                color=COLOURS[5],
+                markersize=6,
+                label="truth",
+            )
+        panel.set_title(str(name), fontsize=10)
+        step = -(-len(states) // 40)
+        panel.set_yticks(place[::step], [str(state) for state in states[::step]], fontsize=8)
+    panels.flat[0].invert_yaxis()
+    for panel in panels.flat[len(chosen) :]:
+        panel.set_visible(False)
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    for column in panels.T:
+        lowest = [panel for panel in column if panel.get_visible()][-1]
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel("reward")
+    return figure
+
+
+def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequence[Label]) -> Figure:
+    """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task."""
+    if environment.coordinates is None:
+        raise InputError("this environment has no coordinates to draw its states at.")
+    spots = np.asarray(environment.coordinates, dtype=float)
+    tall, wide = np.ptp(spots[:, 1]) + 1, np.ptp(spots[:, 0]) + 1
+    top = max(float(np.max(values)) for values in tables.values())
+    size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(tables) * tall / wide)
+    figure, panels = plt.subplots(len(tables), len(tasks), figsize=size, squeeze=False, layout="constrained")
+    for row, (title, values) in zip(panels, tables.items()):
+        for column, panel in enumerate(row):
+            marks = panel.scatter(*spots.T, c=np.asarray(values)[column], cmap="Blues", vmin=0, vmax=top, marker="s")
+            panel.set_xlim(spots[:, 0].min() - 0.5, spots[:, 0].max() + 0.5)
+            panel.set_ylim(spots[:, 1].min() - 0.5, spots[:, 1].max() + 0.5)
+            panel.set_aspect("equal")
+            marks.set_sizes([(55 / max(tall, wide)) ** 2])
+            panel.set_xticks([])
+            panel.set_yticks([])
+        row[0].set_ylabel(title, fontsize=9)
+    for panel, task in zip(panels[0], tasks):
+        panel.set_title(str(task), fontsize=8)
+    figure.colorbar(marks, ax=panels, shrink=0.8, label="reward")
+    return figure
+
+
+def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
+    """Truth against estimate, with 95 % intervals: what the experiment could show."""
+    if axes is None:
+        _, axes = plt.subplots(figsize=(5, 5), layout="constrained")
+    table = recovery.table
+    below, above = table["mean"] - table["lower"], table["upper"] - table["mean"]
+    error = [below.clip(lower=0), above.clip(lower=0)]
+    axes.errorbar(table["truth"], table["mean"], yerr=error, fmt="o", markersize=4, color=COLOURS[0], alpha=0.6)
+    ends = [min(table["truth"].min(), table["lower"].min()), max(table["truth"].max(), table["upper"].max())]
+    axes.plot(ends, ends, color="0.5", linewidth=1)
+    axes.set_xlabel("true reward")
+    axes.set_ylabel("estimate, 95 % interval")
+    axes.set_title(f"correlation {recovery.correlation:.2f}, {recovery.coverage:.0%} covered")
+    return axes
+
+
+def plot_calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
+    """How far the truth's places are from uniform: their distribution function less the diagonal, by quantity.
+
+    Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
+    """
+    if axes is None:
+        _, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    count = len(calibration.places)
+    band = 1.36 / np.sqrt(count)  # Kolmogorov's 95 % limit
+    axes.axhspan(-band, band, color="0.92")
+    axes.axhline(0, color="0.6", linewidth=1)
+    at = np.linspace(0, 1, 201)
+    for number, (name, column) in enumerate(calibration.places.items()):
+        share = np.searchsorted(np.sort(column), at, side="right") / count
+        axes.plot(at, share - at, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=str(name))
+    axes.set_xlabel("place of the truth among the draws")
+    axes.set_ylabel("share below, less what is due")
+    axes.set_title(f"{count} replications, p = {calibration.p_value:.2g}")
+    axes.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return axes
 
 

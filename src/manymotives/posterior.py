@@ -18,7 +18,7 @@ from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.labels import Label
 from manymotives.models import RewardPolicyModel
-from manymotives.models.target import Target
+from manymotives.models.target import Target, log_choice_probabilities
 from manymotives.planning import plan
 from manymotives.sharing import Pooled, Separate
 
@@ -83,7 +83,7 @@ class Posterior:
         if self.model.reward.on == "state_action":
             soft = temperature.values if self.model.choice.is_soft else None
             found = plan(self.environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
-            regret = np.where(np.isfinite(found.q), found.q - found.value[..., None], np.nan)
+            regret = np.where(self.environment.available, found.q - found.value[..., None], np.nan)
             reward = reward.copy(data=regret)
             over: Any = ("state", "action")
         else:
@@ -106,8 +106,10 @@ class Posterior:
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
         """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
+        if draws < 1:
+            raise InputError(f"draws must be at least 1; found {draws}.")
         reward = self.data["posterior"].dataset["reward"].stack(sample=("chain", "draw")).transpose("sample", ...)
-        every = max(1, reward.sizes["sample"] // draws)
+        every = -(-reward.sizes["sample"] // draws)
         pick = slice(None, None, every)
         reward = reward.isel(sample=pick).fillna(0.0)
 
@@ -127,7 +129,7 @@ class Posterior:
                 on=self.model.reward.on,
                 inverse_temperature=None if soft is None else soft[part],
             ).q
-            total += _choice_probabilities(q, temperature[part], lapse[part]).sum(axis=0)
+            total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
         policy = total / len(reward)
         if "task" not in reward.dims:
             policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))
@@ -157,6 +159,8 @@ class Posterior:
         u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
         nobody = np.zeros(len(u), dtype=int)
         reward = target.rewards(u)
+        if target.on == "state_action":
+            reward = np.where(self.environment.available, reward, np.nan)
         dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
         made = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
         for name, place, found in (
@@ -198,40 +202,42 @@ class Posterior:
             raise InputError(f'contrasts must be None, "state" or "task"; found {contrasts!r}.')
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
-        reward = self.canonical()["reward"] if canonical else self.rewards
-        reward = _selected(_selected(reward, "task", tasks), "state", states)
-        reward = reward.stack(sample=("chain", "draw"))
-        cells = [dim for dim in ("state", "action") if dim in reward.dims]
+        reward = _selected(self.canonical()["reward"] if canonical else self.rewards, "task", tasks)
+        cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
+        average = reward.mean(cells).stack(sample=("chain", "draw"))
+        reward = _selected(reward, "state", states).stack(sample=("chain", "draw"))
+        if contrasts == "task" and isinstance(self.model.sharing, Pooled):
+            raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
         if contrasts is None:
             table = _described(reward, level)
-            table["p_above_average"] = (reward > reward.mean(cells)).mean("sample").where(table["mean"].notnull())
+            table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
             if not canonical:
                 prior = self.data["prior"].dataset["reward"]
                 table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
             return _tidy(table, ["task", *cells])
-        over = "task" if contrasts == "task" else cells
+        over = ["task"] if contrasts == "task" else cells
         return self._contrasts(reward, over, level)
 
-    def _contrasts(self, reward: xr.DataArray, over: Any, level: float) -> pd.DataFrame:
+    def _contrasts(self, reward: xr.DataArray, over: list[str], level: float) -> pd.DataFrame:
         """Differences between all pairs along `over`, one row each."""
-        if over == "task":
-            flat = reward.rename(task="item")
-            kept: list[Any] = [dim for dim in ("state", "action") if dim in reward.dims]
+        kept: list[Any] = [dim for dim in ("task", "state", "action") if dim in reward.dims and dim not in over]
+        if len(over) == 1:
+            flat = reward.rename({over[0]: "item"})
+            labels = flat["item"].values.tolist()
         else:
-            flat, kept = reward.stack(item=over).dropna("item", how="all"), ["task"]
+            stacked = reward.stack(item=over).dropna("item", how="all")
+            labels = ["–".join(map(str, label)) for label in stacked["item"].values.tolist()]
+            flat = stacked.drop_vars(["item", *over])
         flat = flat.transpose("item", *kept, "sample")
         first, second = np.triu_indices(flat.sizes["item"], k=1)
         rows = len(first) * int(np.prod([flat.sizes[dim] for dim in kept]))
         if rows > LARGEST_TABLE:
             raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or states=[...].")
-        labels = [_plain(label) for label in flat["item"].values.tolist()]
-        word = "task" if over == "task" else "_".join(over)
+        word = "_".join(over)
         frames = []
         for i in np.unique(first):
             others = second[first == i]
-            difference = flat.isel(item=[i]).drop_vars(["item", *over] if over != "task" else "item").squeeze(
-                "item"
-            ) - (flat.isel(item=others).drop_vars([*over] if over != "task" else [], errors="ignore"))
+            difference = flat.isel(item=i, drop=True) - flat.isel(item=others)
             table = _described(difference, level)
             table["p_positive"] = (difference > 0).mean("sample")
             table = table.assign_coords(item=np.arange(len(others)))
@@ -248,10 +254,10 @@ class Posterior:
         from arviz_stats import summary
 
         drawn = self.data["posterior"].dataset
-        names = [
-            name for name in drawn.data_vars if "reward" not in drawn[name].dims and name not in ("reward", "weight")
-        ]
-        frame = summary(self.data, var_names=names) if names else pd.DataFrame()
+        names = [name for name in drawn.data_vars if name not in ("reward", "weight")]
+        mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
+        with np.errstate(all="ignore"):  # of what does not vary
+            frame = summary(self.data, var_names=names, kind="all" if mixed else "stats") if names else pd.DataFrame()
         return Summary(self, frame)
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -259,10 +265,15 @@ class Posterior:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a netCDF file; it appears whole or not at all."""
         target = Path(path)
+        if not target.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {str(target.parent)!r} to save to.")
         handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".tmp")
         os.close(handle)
         try:
             self.data.to_netcdf(temporary, engine="h5netcdf")
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)  # as any new file, not private as temporary ones
             os.replace(temporary, target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -342,29 +353,24 @@ class Summary:
         return f"<p>{head}</p>{listed}{tables}"
 
 
-def _choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.ndarray) -> np.ndarray:
-    """π(a|s) [..., S, A] from values, inverse temperatures and lapse rates [...]; zero where nothing can be done."""
-    exists = np.isfinite(q)
-    above = np.where(exists, q - q.max(axis=-1, keepdims=True), 0.0)
-    weight = np.where(exists, np.exp(temperature[..., None, None] * above), 0.0)
-    share = lapse[..., None, None]
-    blind = exists / exists.sum(axis=-1, keepdims=True)
-    return (1 - share) * weight / weight.sum(axis=-1, keepdims=True) + share * blind
-
-
 def _selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:
     if names is None:
         return values
     known = values[dim].values.tolist()
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InputError(f"there is no {dim} {unknown[0]!r}.")
-    return values.sel({dim: list(names)})
+    places = []
+    for name in names:
+        label = name if name in known else str(name)  # names that netCDF cannot hold are kept as text
+        if label not in known:
+            raise InputError(f"there is no {dim} {name!r}.")
+        places.append(known.index(label))
+    if not places:
+        raise InputError(f"{dim}s=[] leaves nothing to show.")
+    return values.isel({dim: places})
 
 
 def _described(values: xr.DataArray, level: float) -> xr.Dataset:
     """Mean, sd and interval over samples."""
-    tails = values.quantile([(1 - level) / 2, (1 + level) / 2], dim="sample")
+    tails = values.quantile([(1 - level) / 2, (1 + level) / 2], dim="sample", skipna=False)
     return xr.Dataset(
         {
             "mean": values.mean("sample", skipna=False),
@@ -377,10 +383,5 @@ def _described(values: xr.DataArray, level: float) -> xr.Dataset:
 
 def _tidy(table: xr.Dataset, keys: list[str]) -> pd.DataFrame:
     """One row for each combination of keys, without those that do not exist."""
-    table = table.transpose(*keys)
-    frame = table.to_dataframe().reset_index()
+    frame = table.to_dataframe(dim_order=keys).reset_index()
     return frame[[*keys, *table.data_vars]].dropna(subset="mean").reset_index(drop=True)
-
-
-def _plain(label: Any) -> Any:
-    return "–".join(map(str, label)) if isinstance(label, tuple) else label

@@ -14,8 +14,8 @@ def record_of(thing: Any) -> Any:
         return {"kind": type(thing).__name__} | {
             field.name: record_of(getattr(thing, field.name)) for field in fields(thing)
         }
-    if isinstance(thing, np.ndarray):
-        return thing.tolist()
+    if hasattr(thing, "__array__") and not isinstance(thing, np.generic):  # NumPy, pandas, JAX
+        return np.asarray(thing).tolist()
     if isinstance(thing, np.generic):
         return thing.item()
     if isinstance(thing, list | tuple):

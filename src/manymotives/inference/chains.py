@@ -18,7 +18,8 @@ from manymotives.planning import plan
 from manymotives.planning.problem import cores
 from manymotives.planning.warm import world_of
 
-BLOCK = 50  # draws between two looks at the clock, and two adaptations
+BLOCK = 50  # draws between two looks at the clock
+ADAPTATIONS = 20  # during warm-up, at least
 WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
 HYPER_TARGET = 0.44  # … and in one
 STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
@@ -39,7 +40,7 @@ def run_chains(
 ) -> Draws:
     """Draws of several chains, each in a thread and with a random stream of its own."""
     stop = threading.Event()
-    streams = np.random.SeedSequence(seed).spawn(chains)
+    streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(chains)  # others than those that simulate data
     made = [
         Chain(kernel, target, walk_size, stream) if state is None else Chain.restored(kernel, target, state, k)
         for k, stream in enumerate(streams)
@@ -101,13 +102,13 @@ class Chain:
         self.data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
         self.done = self.kept = 0
         self.acceptance = float("nan")
-        self.is_warm = False
+        self.is_warm = self.is_restored = False
         self.state: State
         self.proposal: Proposal
 
     def run(self, warmup: int, draws: int, thin: int, stop: threading.Event) -> None:
         """Warm up, then draw; blocks of a fixed length, so that one can stop in between."""
-        if warmup > 0:
+        if not self.is_restored:
             self.begin()
             self.warm_up(warmup, thin, stop)
         self.is_warm = True
@@ -191,7 +192,7 @@ class Chain:
         likelihoods = np.empty((warmup, target.num_tasks))
         begin, block = 0, 0
         while begin < warmup and not stop.is_set():
-            count = min(BLOCK, warmup - begin)
+            count = min(BLOCK, max(1, warmup // ADAPTATIONS), warmup - begin)
             part = slice(begin, begin + count)
             tally = self.tally()
             self.advance(thin, tasks[part], hyper[part], likelihoods[part], tally)
@@ -208,9 +209,10 @@ class Chain:
             carry_scale = self.proposal.carry_scale * np.exp(gain * tried * (carries - HYPER_TARGET))
             factor = self.proposal.factor
             slice_width = self.proposal.slice_width
-            if begin >= 2 * BLOCK:
+            learning = begin >= 0.2 * warmup and begin >= 10
+            if learning:
                 slice_width = 3.0 * tasks[begin // 3 : begin].std(axis=0) + 1e-6
-            if begin >= 2 * BLOCK and begin < 0.9 * warmup:  # the last tenth tunes the scale only
+            if learning and begin < 0.9 * warmup:  # the last tenth tunes the scale only
                 new = self._shape(tasks[begin // 3 : begin, :, : self.walk_size])
                 # keep the size of steps: only their shape is learnt here
                 scale = scale * _size(factor) / _size(new)
@@ -242,6 +244,7 @@ class Chain:
     def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "Chain":
         chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
+        chain.is_restored = True
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.proposal = Proposal(**{name: np.array(state[name][k]) for name in Proposal._fields})
         return chain

@@ -22,13 +22,13 @@ class Gibbs:
     warmup
         Draws before those, in which the proposals of rewards adapt; afterwards they are fixed.
     thin
-        Sweeps for each draw.
+        Sweeps for each draw. Twenty, because a sweep is cheap and successive ones are much alike.
     """
 
     chains: int = 4
     draws: int = 1000
     warmup: int = 1000
-    thin: int = 5
+    thin: int = 20
 
     is_markov_chain: ClassVar[bool] = True
 

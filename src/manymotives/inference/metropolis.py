@@ -22,13 +22,14 @@ class Metropolis:
     warmup
         Draws before those, in which the proposals adapt; afterwards they are fixed.
     thin
-        Sweeps for each draw. A sweep proposes two changes to every task and two to every hyperparameter.
+        Sweeps for each draw. Twenty, because a sweep (two proposals for each task, one for each hyperparameter) is
+        cheap and successive ones are much alike.
     """
 
     chains: int = 4
     draws: int = 1000
     warmup: int = 1000
-    thin: int = 5
+    thin: int = 20
 
     is_markov_chain: ClassVar[bool] = True
 

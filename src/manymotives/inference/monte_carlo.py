@@ -8,7 +8,7 @@ import numpy as np
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.weights import judged, next_run, stream_of
+from manymotives.inference.weights import judged, stream_of, with_earlier
 from manymotives.models import Target
 
 AT_A_TIME = 200_000  # plans between two looks at the clock
@@ -58,14 +58,15 @@ class MonteCarlo:
                 if made == 0:
                     raise
         stopped = (f"stopped by hand after {made} of {self.draws} draws.",) if made < self.draws else ()
-        verdict = judged(rng, likelihood[:made], target)
+        every = with_earlier(state, tasks=tasks[:made], hyper=hyper[:made], likelihood=likelihood[:made])
+        verdict = judged(rng, every["likelihood"], target)
         each = (verdict.chosen[:, target.group], np.arange(num_tasks))
         remedy = "Use NestedMonteCarlo(), Gibbs() or more draws."
         return Draws(
-            tasks=tasks[each][None],
-            hyper=hyper[verdict.chosen, np.arange(target.num_groups)][None],
-            log_likelihood=likelihood[each][None],
+            tasks=every["tasks"][each][None],
+            hyper=every["hyper"][verdict.chosen, np.arange(target.num_groups)][None],
+            log_likelihood=every["likelihood"][each][None],
             statistics=verdict.statistics,
             warnings=stopped + verdict.warnings("draws from the prior", remedy),
-            state=next_run(state),
+            state=every,
         )

@@ -16,7 +16,7 @@ import numpy as np
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.weights import COLLAPSED, judged, next_run, stream_of
+from manymotives.inference.weights import COLLAPSED, judged, stream_of, with_earlier
 from manymotives.models import Target
 
 AT_A_TIME = 200_000  # plans between two looks at the clock
@@ -65,9 +65,17 @@ class NestedMonteCarlo:
                 if made == 0:
                     raise
         stopped = (f"stopped by hand after {made} of {self.draws} populations.",) if made < self.draws else ()
-        verdict = judged(rng, evidence[:made], target)
+        every = with_earlier(
+            state,
+            hyper=hyper[:made],
+            evidence=evidence[:made],
+            inner_size=inner_size[:made],
+            kept=kept[:made],
+            likelihood=likelihood[:made],
+        )
+        verdict = judged(rng, every["evidence"], target)
         chosen = verdict.chosen
-        inside = np.array([inner_size[chosen[:, target.group[m]], m].mean() for m in range(num_tasks)])
+        inside = np.array([every["inner_size"][chosen[:, target.group[m]], m].mean() for m in range(num_tasks)])
         each = (chosen[:, target.group], np.arange(num_tasks), _turns(chosen)[:, target.group])
         warnings: tuple[str, ...] = stopped
         if target.num_hyper:  # without hyperparameters all populations are one, and their weights say nothing
@@ -79,12 +87,12 @@ class NestedMonteCarlo:
                 "far more than the prior foresees. Raise `inner`, or use Gibbs().",
             )
         return Draws(
-            tasks=kept[each][None],
-            hyper=hyper[chosen, np.arange(target.num_groups)][None],
-            log_likelihood=likelihood[each][None],
+            tasks=every["kept"][each][None],
+            hyper=every["hyper"][chosen, np.arange(target.num_groups)][None],
+            log_likelihood=every["likelihood"][each][None],
             statistics=verdict.statistics | {"inner_effective_sample_size": (("task",), inside)},
             warnings=warnings,
-            state=next_run(state),
+            state=every,
         )
 
     def _inside(

@@ -96,9 +96,12 @@ def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], t
 def stream_of(seed: int, state: dict[str, Any] | None) -> np.random.Generator:
     """Random numbers of this run: another stream each time one goes on from an earlier run."""
     runs = 0 if state is None else int(state["runs"])
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(runs,)))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, runs)))
 
 
-def next_run(state: dict[str, Any] | None) -> dict[str, np.ndarray]:
-    """What the next run must know."""
-    return {"runs": np.array(1 if state is None else int(state["runs"]) + 1)}
+def with_earlier(state: dict[str, Any] | None, **proposals: np.ndarray) -> dict[str, np.ndarray]:
+    """All proposals of this run behind those of earlier ones, and the number of runs: what the next run must know."""
+    runs = 1 if state is None else int(state["runs"]) + 1
+    if state is not None:
+        proposals = {name: np.concatenate([state[name], values]) for name, values in proposals.items()}
+    return proposals | {"runs": np.array(runs)}

@@ -37,9 +37,9 @@ class RewardPolicyModel:
         `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP).
     """
 
-    reward: DirichletReward | BetaReward | GaussianReward = DirichletReward()
-    choice: Softmax | SoftOptimal = Softmax()
-    sharing: Hierarchical | Separate | Pooled = Hierarchical()
+    reward: Any = DirichletReward()
+    choice: Any = Softmax()
+    sharing: Any = Hierarchical()
 
     def __post_init__(self) -> None:
         for word, kinds in (
@@ -97,9 +97,13 @@ class RewardPolicyModel:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         reward, on = self.reward, self.reward.on
         features = reward.features_for(environment)
+        if features is not None and on == "state_action":
+            features = features * environment.available.reshape(-1, 1)  # nothing is earned by what cannot be done
         exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
         places = np.flatnonzero(exists)
         num_rewards = len(places) if features is None else features.shape[1]
+        if features is not None and isinstance(reward, GaussianReward):
+            reward.feature_names(num_rewards)  # wrong ones are better found before the work than after it
         arrays, blocks, temperature, lapse = coordinates_of(
             reward.component, reward.words, self.inverse_temperature, self.choice.lapse, num_rewards
         )

@@ -166,28 +166,42 @@ class Target:
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
         return found
 
-    def policies(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
-        """π(a|s) [N, S, A] of coordinates u [N, D]; zero where an action does not exist."""
+    def log_policies(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """log π(a|s) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
         temperature = self.temperatures(u, owner)
         soft = temperature if self.anatomy.is_soft else None
         q = plan(self.environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
-        exists = np.isfinite(q)
-        weight = np.where(exists, np.exp(temperature[:, None, None] * (q - q.max(axis=-1, keepdims=True))), 0.0)
-        lapse = self.lapses(u, owner)[:, None, None]
-        blind = exists / exists.sum(axis=-1, keepdims=True)
-        return (1 - lapse) * weight / weight.sum(axis=-1, keepdims=True) + lapse * blind
+        return log_choice_probabilities(q, temperature, self.lapses(u, owner))
 
     def log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:
         """log p(h, u) [N] for coordinates h [N, G, H] and u [N, M, D]."""
-        anatomy = self.anatomy
-        draws = len(u)
-        constants = np.broadcast_to(anatomy.hyper_constants, (draws * self.num_groups, self.num_hyper, 2))
-        total = families.log_density_all(
-            anatomy.hyper_families, hyper.reshape(draws * self.num_groups, self.num_hyper).copy(), constants.copy()
-        ).reshape(draws, -1)
+        found = np.empty(len(u))
+        step = max(1, BATCH // (self.num_tasks * self.num_coordinates))
+        for begin in range(0, len(u), step):
+            part = slice(begin, begin + step)
+            found[part] = self._log_prior(hyper[part], u[part])
+        return found
+
+    def _log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:
+        anatomy, draws = self.anatomy, len(u)
+        constants = np.broadcast_to(anatomy.hyper_constants, (draws * self.num_groups, self.num_hyper, 2)).copy()
+        flat = hyper.reshape(draws * self.num_groups, self.num_hyper).copy()
+        populations = families.log_density_all(anatomy.hyper_families, flat, constants).reshape(draws, -1)
         parameters = self.parameters(hyper)[:, self.group].reshape(-1, self.num_coordinates, 2).copy()
         tasks = families.log_density_all(anatomy.families, u.reshape(-1, self.num_coordinates).copy(), parameters)
-        return total.sum(axis=1) + tasks.reshape(draws, -1).sum(axis=1)
+        return populations.sum(axis=1) + tasks.reshape(draws, -1).sum(axis=1)
+
+
+def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.ndarray) -> np.ndarray:
+    """log π(a|s) [..., S, A] from values, inverse temperatures and lapse rates [...]; −inf where it cannot be done."""
+    exists = np.isfinite(q)
+    above = np.where(exists, q - q.max(axis=-1, keepdims=True), 0.0) * temperature[..., None, None]
+    above = np.where(exists, above, -np.inf)
+    intended = above - np.log(np.exp(above).sum(axis=-1, keepdims=True))
+    share = lapse[..., None, None]
+    with np.errstate(divide="ignore"):
+        blind = np.where(exists, np.log(share / exists.sum(axis=-1, keepdims=True)), -np.inf)
+        return np.logaddexp(np.log1p(-share) + intended, blind)
 
 
 def coordinates_of(

@@ -11,7 +11,7 @@ from numba import njit
 
 from manymotives.environment import Environment
 from manymotives.planning.compiled import suits
-from manymotives.planning.kernels import FORBIDDEN, plan_batch, sparse_sweep
+from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
 
 PRECISION = 1e-11  # of swept values, relative to the largest
@@ -132,7 +132,7 @@ def _sweep(world, plans, is_soft, n, table, before):
         for s in range(num_states):
             change = max(change, abs(value[s] - before[s]))
             largest = max(largest, abs(value[s]))
-        if change <= PRECISION * (1.0 - world.discount) * largest:
+        if change <= max(PRECISION * (1.0 - world.discount), 4.0 * EPSILON) * largest:
             plans.residual[n] = change
             break
     for s in range(num_states):
