@@ -23,8 +23,8 @@ ENVIRONMENT = mm.Environment(  # every action matters, and none leads anywhere f
     discount=0.8,
 )
 METHODS = {
-    "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=60, thin=25),
-    "Gibbs": mm.Gibbs(chains=1, draws=40, warmup=60, thin=25),
+    "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=50, thin=20),
+    "Gibbs": mm.Gibbs(chains=1, draws=40, warmup=50, thin=20),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=300, inner=60),
 }
 REWARDS = {
@@ -41,7 +41,7 @@ SIZE = {"tasks": 3, "steps": 15, "progress": False}
 @pytest.mark.parametrize("method", METHODS)
 def test_the_truth_is_one_more_draw(method, reward, rule):
     model = mm.RewardPolicyModel(REWARDS[reward], RULES[rule]())
-    found = mm.calibrate(model, ENVIRONMENT, METHODS[method], replications=50, seed=5, **SIZE)
+    found = mm.calibrate(model, ENVIRONMENT, METHODS[method], replications=40, seed=5, **SIZE)
     assert found.p_value > FAILURE / 18, found
 
 
@@ -49,7 +49,7 @@ def test_the_truth_is_one_more_draw(method, reward, rule):
 def test_other_sharing_and_lapses_are_calibrated(sharing):
     choice = mm.Softmax(lapse=mm.Beta(alpha=1.0, beta=4.0))
     model = mm.RewardPolicyModel(REWARDS["Dirichlet"], choice, sharing)
-    found = mm.calibrate(model, ENVIRONMENT, METHODS["Gibbs"], replications=50, seed=6, **SIZE)
+    found = mm.calibrate(model, ENVIRONMENT, METHODS["Gibbs"], replications=40, seed=6, **SIZE)
     assert found.p_value > FAILURE / 2, found
 
 

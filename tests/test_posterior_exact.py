@@ -19,14 +19,14 @@ RULES = {"softmax": mm.Softmax, "soft_optimal": mm.SoftOptimal}
 # shapes above 4: below, log c has no fourth moment and its variance no standard error
 HYPER = {"alpha_shape": 2.0, "alpha_rate": 1.0, "g1_shape": 6.0, "g1_rate": 1.0, "g2_shape": 6.0, "g2_rate": 4.0}
 CHAINS = {
-    "Metropolis": mm.Metropolis(chains=4, draws=4000, warmup=1000, thin=10),
-    "Gibbs": mm.Gibbs(chains=4, draws=4000, warmup=1000, thin=10),
+    "Metropolis": mm.Metropolis(chains=4, draws=3000, warmup=500, thin=10),
+    "Gibbs": mm.Gibbs(chains=4, draws=3000, warmup=500, thin=10),
 }
 WEIGHTED = {
-    "MonteCarlo": mm.MonteCarlo(draws=50_000),
+    "MonteCarlo": mm.MonteCarlo(draws=40_000),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=2_000, inner=100),
 }
-REPEATS = 12  # runs of the weighted methods, whose spread is their standard error
+REPEATS = 8  # runs of the weighted methods, whose spread is their standard error
 
 
 def demonstrations(counts=COUNTS, environment=ENVIRONMENT):

@@ -3,6 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from manymotives.errors import InputError
 
 MAY_BE_ZERO = ("warmup",)
@@ -13,7 +15,7 @@ def checked_counts(method: Any) -> None:
     for field in fields(method):
         value = getattr(method, field.name)
         least = 0 if field.name in MAY_BE_ZERO else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise InputError(
                 f"{type(method).__name__}: {field.name} must be a whole number of at least {least}; found {value!r}."
             )
