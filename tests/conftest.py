@@ -14,6 +14,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
 COMPILED = {
     "manymotives.families",
+    "manymotives.inference.populations",
     "manymotives.inference.sweeps",
     "manymotives.models.likelihood",
     "manymotives.planning.kernels",

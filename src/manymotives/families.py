@@ -26,16 +26,6 @@ def natural(family, u):
 
 
 @_compiled
-def coordinate(family, x):
-    """The inverse of `natural`."""
-    if family == NORMAL:
-        return x
-    if family == BETA:
-        return math.log(x) - math.log1p(-x)
-    return math.log(x)
-
-
-@_compiled
 def statistics(family, u):
     """The two numbers whose sums over draws are sufficient."""
     if family == GAMMA:

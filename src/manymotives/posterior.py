@@ -6,18 +6,21 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats import summary as described_by_arviz
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.labels import Label
 from manymotives.models import RewardPolicyModel
+from manymotives.models.reward_policy import EVERYBODY
 from manymotives.models.target import Target, log_choice_probabilities
 from manymotives.planning import plan
 from manymotives.sharing import Pooled, Separate
@@ -251,13 +254,15 @@ class Posterior:
 
     def summary(self) -> "Summary":
         """Population and temperatures, with R-hat and effective sizes, under the warnings."""
-        from arviz_stats import summary
-
         drawn = self.data["posterior"].dataset
         names = [name for name in drawn.data_vars if name not in ("reward", "weight")]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         with np.errstate(all="ignore"):  # of what does not vary
-            frame = summary(self.data, var_names=names, kind="all" if mixed else "stats") if names else pd.DataFrame()
+            frame = (
+                described_by_arviz(self.data, var_names=names, kind="all" if mixed else "stats")
+                if names
+                else pd.DataFrame()
+            )
         return Summary(self, frame)
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -296,7 +301,7 @@ class Posterior:
         """What was sampled from, rebuilt from what is stored."""
         counts = self.data["observed_data"].dataset["counts"].values.astype(float)
         pooled = isinstance(self.model.sharing, Pooled)
-        tasks: tuple[Any, ...] = ("everybody",) if pooled else self.tasks
+        tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
         return self.model.target(self.environment, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)
 
     @property
@@ -342,8 +347,6 @@ class Summary:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
         listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
         head = escape(repr(self.posterior).splitlines()[0])

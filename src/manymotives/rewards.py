@@ -8,7 +8,7 @@ Each prior is a product over coordinates (see `families`), made into a reward by
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,21 +18,6 @@ from manymotives.labels import Label
 from manymotives.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
 
 NORMALISED, DIRECT, LINEAR = range(3)  # links: x / Σx, x, Φ x
-
-
-@runtime_checkable
-class RewardPrior(Protocol):
-    """What a model needs to know of a prior on rewards."""
-
-    on: str
-    link: ClassVar[int]
-    words: ClassVar[tuple[str, ...]]  # what the component's parameters are called
-    default_inverse_temperature: ClassVar[Any]
-
-    @property
-    def component(self) -> Prior: ...
-
-    def features_for(self, environment: Environment) -> np.ndarray | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +40,7 @@ class DirichletReward:
     on: str = "state"
 
     link: ClassVar[int] = NORMALISED
-    words: ClassVar[tuple[str, ...]] = ("concentration", "rate")
+    words: ClassVar[tuple[str, ...]] = ("concentration", "rate")  # what the component's parameters are called
     # c about 4, a population from widely spread to alike; the rate's shape is above 2, or c had infinite variance
     default_inverse_temperature: ClassVar[Any] = Gamma(
         shape=Gamma(shape=2.0, rate=0.5), rate=Gamma(shape=4.0, rate=4.0)

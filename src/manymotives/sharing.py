@@ -16,6 +16,3 @@ class Separate:
 @dataclass(frozen=True)
 class Pooled:
     """One reward and one temperature for everybody, as if all choices were made by the same agent (RP)."""
-
-
-Sharing = Hierarchical | Separate | Pooled

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,20 +25,36 @@ HYPER_TARGET = 0.44  # … and in one
 STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
 
 
+@runtime_checkable
+class Settings(Protocol):
+    """What the methods that run chains have in common."""
+
+    @property
+    def chains(self) -> int: ...
+    @property
+    def draws(self) -> int: ...
+    @property
+    def warmup(self) -> int: ...
+    @property
+    def thin(self) -> int: ...
+
+
 def run_chains(
     kernel: Callable[..., None],
     target: Target,
     *,
-    chains: int,
-    draws: int,
-    warmup: int,
-    thin: int,
+    settings: Settings,
     walk_size: int,
     seed: int,
     progress: Progress,
     state: dict[str, Any] | None,
 ) -> Draws:
-    """Draws of several chains, each in a thread and with a random stream of its own."""
+    """Draws of several chains, each in a thread and with a random stream of its own.
+
+    `walk_size`: random steps are taken in the first so many coordinates of a task.
+    """
+    chains, draws = settings.chains, settings.draws
+    warmup = settings.warmup if state is None else 0
     stop = threading.Event()
     streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(chains)  # others than those that simulate data
     made = [
@@ -46,11 +62,9 @@ def run_chains(
         for k, stream in enumerate(streams)
     ]
     interrupted = False
-    total = chains * (draws + (warmup if state is None else 0))
+    total = chains * (warmup + draws)
     with ThreadPoolExecutor(min(chains, cores())) as pool, progress.of(total, "draws") as report:
-        futures: list[Future[None]] = [
-            pool.submit(chain.run, 0 if state is not None else warmup, draws, thin, stop) for chain in made
-        ]
+        futures: list[Future[None]] = [pool.submit(chain.run, warmup, draws, settings.thin, stop) for chain in made]
         pending = set(futures)
         while pending:
             try:
@@ -132,8 +146,16 @@ class Chain:
         self.done += len(tasks)
 
     def tally(self) -> Tally:
-        populations = (self.target.num_groups, self.target.num_hyper)
-        return Tally(*(np.zeros(self.target.num_tasks) for _ in range(2)), *(np.zeros(populations) for _ in range(3)))
+        """Nothing counted yet."""
+        num_tasks, populations = self.target.num_tasks, (self.target.num_groups, self.target.num_hyper)
+        return Tally(
+            walks=np.zeros(num_tasks),
+            refreshments=np.zeros(num_tasks),
+            hyper=np.zeros(populations),
+            carries=np.zeros(populations),
+            carries_tried=np.zeros(populations),
+            jumps=np.zeros((num_tasks, self.target.num_coordinates)),
+        )
 
     # ---- start ---------------------------------------------------------------------------------------------
 
@@ -210,8 +232,8 @@ class Chain:
             factor = self.proposal.factor
             slice_width = self.proposal.slice_width
             learning = begin >= 0.2 * warmup and begin >= 10
-            if learning:
-                slice_width = 3.0 * tasks[begin // 3 : begin].std(axis=0) + 1e-6
+            if learning and tally.jumps.any():
+                slice_width = 3.0 * tally.jumps / (count * thin) + 1e-9  # a slice is about three jumps wide
             if learning and begin < 0.9 * warmup:  # the last tenth tunes the scale only
                 new = self._shape(tasks[begin // 3 : begin, :, : self.walk_size])
                 # keep the size of steps: only their shape is learnt here

@@ -42,10 +42,7 @@ class Gibbs:
         return run_chains(
             gibbs_draws,
             target,
-            chains=self.chains,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
+            settings=self,
             walk_size=walk_size,
             seed=seed,
             progress=progress,

@@ -40,10 +40,7 @@ class Metropolis:
         return run_chains(
             metropolis_draws,
             target,
-            chains=self.chains,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
+            settings=self,
             walk_size=target.num_coordinates,
             seed=seed,
             progress=progress,

@@ -18,7 +18,8 @@ does not hang on them, inverse temperatures. Dirichlet rewards are x / Σ x with
 moved given the shares alone (Σ x integrated out), and then Σ x is drawn given the population.
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
-and down, atomically, which costs more than the arithmetic.
+and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
+functions from (`populations`, `families`, `likelihood`, `warm`, `kernels`): after a change there, touch this one.
 """
 
 import math
@@ -29,15 +30,24 @@ from numba import njit
 
 from manymotives.families import (
     BETA,
-    GAMMA,
     NORMAL,
     draw,
-    log_gamma_draw,
     log_kernel,
     log_normaliser,
     middle_and_spread,
     natural,
     statistics,
+)
+from manymotives.inference.populations import (
+    DONE,
+    SLICE_STEPS,
+    STEP_LEFT,
+    draw_population,
+    move_population,
+    next_on_slice,
+    put,
+    refresh_totals,
+    set_parameters,
 )
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST
@@ -46,9 +56,6 @@ from manymotives.planning.warm import empty_plans, plan_again
 from manymotives.rewards import NORMALISED
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-SLICE_WIDTH = 2.0  # of hyperparameters
-SLICE_STEPS = 500  # places looked at; a dozen are usual
-STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -82,6 +89,7 @@ class Tally(NamedTuple):
     hyper: np.ndarray  # [G, H]
     carries: np.ndarray  # [G, H]
     carries_tried: np.ndarray  # [G, H]
+    jumps: np.ndarray  # [M, D] how far slice sampling went, summed
 
 
 class Data(NamedTuple):
@@ -99,8 +107,8 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ta
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
             _carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
-                _move_population(rng, anatomy, state, proposal, g, tally)
-                _refresh_totals(rng, anatomy, state, g)
+                move_population(rng, anatomy, state, proposal, g, tally)
+                refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
 
@@ -111,11 +119,11 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
-            _slice_choices(rng, anatomy, data, state, proposal)
+            _slice_choices(rng, anatomy, data, state, proposal, tally)
             _carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
-                _draw_population(rng, anatomy, state, g)
-                _refresh_totals(rng, anatomy, state, g)
+                draw_population(rng, anatomy, state, g)
+                refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
 
@@ -127,7 +135,7 @@ def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
-                _refresh_totals(rng, anatomy, state, g)
+                refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
 
@@ -159,7 +167,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
             m = (begin + n) % num_tasks
             if m // group_size != group:
                 group = m // group_size
-                _set_parameters(anatomy, hyper, group, parameters)
+                set_parameters(anatomy, hyper, group, parameters)
             gain[n] = 0.0
             if begin + n < num_tasks:
                 gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
@@ -308,16 +316,17 @@ def _set_rewards(anatomy, trial, rewards, count):
 
 
 @_compiled
-def _slice_choices(rng, anatomy, data, state, proposal):
+def _slice_choices(rng, anatomy, data, state, proposal, tally):
     """Inverse temperatures and lapse rates of all tasks, exactly, given their action values: slice sampling."""
     tasks, hyper, q, log_likelihoods = state.tasks, state.hyper, state.q, state.log_likelihood
+    jumps = tally.jumps
     families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
     group = -1
     for m in range(len(tasks)):
         if m // anatomy.group_size != group:
             group = m // anatomy.group_size
-            _set_parameters(anatomy, hyper, group, parameters)
+            set_parameters(anatomy, hyper, group, parameters)
         temperature, lapse = data.temperature[m], data.lapse[m]
         if anatomy.temperature >= 0:
             temperature = math.exp(max(tasks[m, anatomy.temperature], COLDEST))
@@ -342,8 +351,9 @@ def _slice_choices(rng, anatomy, data, state, proposal):
                     likelihood = log_likelihood(q, m, counts, m, math.exp(max(there, COLDEST)), lapse)
                 first, second = statistics(family, there)
                 inside = likelihood + log_kernel(family, first, second, a, b) > level
-                stage, there, left, right = _next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
+                stage, there, left, right = next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
                 if stage == DONE:
+                    jumps[m, d] += abs(there - here)
                     tasks[m, d] = there
                     log_likelihoods[m] = likelihood
                     if is_lapse:
@@ -353,33 +363,7 @@ def _slice_choices(rng, anatomy, data, state, proposal):
                     break
 
 
-@_compiled
-def _next_on_slice(rng, width, stage, inside, here, there, left, right):
-    """Slice sampling (Neal 2003, figures 3 and 5) as a machine that is told whether `there` lies in the slice.
-
-    Step left while inside, then right while inside, then draw between the two and shrink towards `here` until inside.
-    The answer: the next stage, the next place to look at, and the two ends.
-    """
-    if stage == STEP_LEFT:
-        if inside:
-            left = there - width
-            return STEP_LEFT, left, left, right
-        return STEP_RIGHT, right, left, right
-    if stage == STEP_RIGHT:
-        if inside:
-            right = there + width
-            return STEP_RIGHT, right, left, right
-        return SHRINK, left + (right - left) * rng.random(), left, right
-    if inside:
-        return DONE, there, left, right
-    if there < here:
-        left = there
-    else:
-        right = there
-    return SHRINK, left + (right - left) * rng.random(), left, right
-
-
-# ---- populations -------------------------------------------------------------------------------------------
+# ---- tasks and population together -----------------------------------------------------------------------------
 
 
 @_compiled
@@ -414,9 +398,9 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
         first, second = statistics(family, there[g])
         old_first, old_second = statistics(family, hyper[g, j])
         gain[g] = log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
-        _set_parameters(anatomy, hyper, g, before)
+        set_parameters(anatomy, hyper, g, before)
         after[:] = before
-        _put(anatomy, after, j, x)
+        put(anatomy, after, j, x)
         for d in range(size):
             if source[d, 0] != j and source[d, 1] != j:
                 continue
@@ -447,164 +431,6 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
                 _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
-
-
-@_compiled
-def _sums(anatomy, tasks, g):
-    """[D, 2] sums of the statistics of the tasks in population g; of log shares where rewards are shares."""
-    families, num_rewards = anatomy.families, anatomy.num_rewards
-    size = len(families)
-    shares = num_rewards if anatomy.link == NORMALISED else 0
-    sums = np.zeros((size, 2))
-    for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
-        shift = _log_total(tasks, m, shares)
-        for d in range(shares):
-            sums[d, 0] += tasks[m, d] - shift
-        for d in range(shares, size):
-            first, second = statistics(families[d], tasks[m, d])
-            sums[d, 0] += first
-            sums[d, 1] += second
-    return sums
-
-
-@_compiled
-def _move_population(rng, anatomy, state, proposal, g, tally):
-    """Random steps of population g's hyperparameters, one after the other."""
-    hyper, scale, accepted = state.hyper, proposal.hyper_scale, tally.hyper
-    sums = _sums(anatomy, state.tasks, g)
-    parameters = np.empty((len(anatomy.families), 2))
-    _set_parameters(anatomy, hyper, g, parameters)
-    for j in range(hyper.shape[1]):
-        here = hyper[g, j]
-        there = here + scale[g, j] * rng.standard_normal()
-        before = _hyper_density(here, anatomy, sums, parameters, j)
-        gain = _hyper_density(there, anatomy, sums, parameters, j) - before
-        if math.log1p(-rng.random()) < gain:
-            hyper[g, j] = there
-            accepted[g, j] += 1.0
-        else:
-            _put(anatomy, parameters, j, natural(anatomy.hyper_families[j], here))
-
-
-@_compiled
-def _draw_population(rng, anatomy, state, g):
-    """Population g's hyperparameters given all else: conjugate where it is, by slice sampling otherwise."""
-    hyper, families, source = state.hyper, anatomy.families, anatomy.source
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
-    count = anatomy.group_size
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
-    sums = _sums(anatomy, state.tasks, g)
-    parameters = np.empty((len(families), 2))
-    _set_parameters(anatomy, hyper, g, parameters)
-    for j in range(len(hyper_families)):
-        conjugate = False
-        for d in range(shares, len(families)):
-            if source[d, 1] == j and families[d] == GAMMA and hyper_families[j] == GAMMA:
-                # the rate of a Gamma has a Gamma
-                shape = constants[j, 0] + count * parameters[d, 0]
-                hyper[g, j] = log_gamma_draw(rng, shape) - math.log(constants[j, 1] + sums[d, 1])
-                conjugate = True
-            if source[d, 0] == j and families[d] == NORMAL and hyper_families[j] == NORMAL:
-                # the mean of a Normal has a Normal
-                weight, own = count / parameters[d, 1] ** 2, 1.0 / constants[j, 1] ** 2
-                mean = (constants[j, 0] * own + sums[d, 0] / parameters[d, 1] ** 2) / (own + weight)
-                hyper[g, j] = mean + rng.standard_normal() / math.sqrt(own + weight)
-                conjugate = True
-        if not conjugate:
-            here = hyper[g, j]
-            level = _hyper_density(here, anatomy, sums, parameters, j) + math.log1p(-rng.random())
-            left = here - SLICE_WIDTH * rng.random()
-            right = left + SLICE_WIDTH
-            stage, there = STEP_LEFT, left
-            for _ in range(SLICE_STEPS):
-                inside = _hyper_density(there, anatomy, sums, parameters, j) > level
-                stage, there, left, right = _next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
-                if stage == DONE:
-                    hyper[g, j] = there
-                    break
-        _put(anatomy, parameters, j, natural(hyper_families[j], hyper[g, j]))
-
-
-@_compiled
-def _hyper_density(value, anatomy, sums, parameters, j):
-    """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' sums and all others.
-
-    Leaves its value in `parameters` [D, 2].
-    """
-    families, source, family = anatomy.families, anatomy.source, anatomy.hyper_families[j]
-    constants = anatomy.hyper_constants
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
-    x = natural(family, value)
-    if math.isinf(x) or (x <= 0.0 and family != NORMAL):
-        return -np.inf
-    first, second = statistics(family, value)
-    total = log_kernel(family, first, second, constants[j, 0], constants[j, 1])
-    count = anatomy.group_size
-    concentration, is_concentration = 0.0, False
-    for d in range(len(families)):
-        for column in range(2):
-            if source[d, column] == j:
-                parameters[d, column] = x
-        if d < shares:
-            concentration += parameters[d, 0]
-            if source[d, 0] == j:  # one factor of a Dirichlet density; what joins the factors follows below
-                is_concentration = True
-                total += x * sums[d, 0] - count * math.lgamma(x)
-        elif source[d, 0] == j or source[d, 1] == j:
-            a, b = parameters[d, 0], parameters[d, 1]
-            total += count * log_normaliser(families[d], a, b) + log_kernel(families[d], sums[d, 0], sums[d, 1], a, b)
-    if is_concentration:
-        total += count * math.lgamma(concentration)
-    return -np.inf if math.isnan(total) else total
-
-
-@_compiled
-def _put(anatomy, parameters, j, x):
-    """The j-th hyperparameter's value wherever it is a parameter."""
-    source = anatomy.source
-    for d in range(len(source)):
-        for column in range(2):
-            if source[d, column] == j:
-                parameters[d, column] = x
-
-
-@_compiled
-def _refresh_totals(rng, anatomy, state, g):
-    """Σ x of each task given its shares and the population: Gamma(Σ α, 1)."""
-    if anatomy.link != NORMALISED:
-        return
-    tasks, size = state.tasks, anatomy.num_rewards
-    parameters = np.empty((len(anatomy.families), 2))
-    _set_parameters(anatomy, state.hyper, g, parameters)
-    concentration = parameters[:size, 0].sum()
-    for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
-        shift = log_gamma_draw(rng, concentration) - _log_total(tasks, m, size)
-        for k in range(size):
-            tasks[m, k] += shift
-
-
-@_compiled
-def _log_total(tasks, m, size):
-    """log Σ exp over the first coordinates of task m; 0 if there are none."""
-    if size == 0:
-        return 0.0
-    largest = tasks[m, 0]
-    for k in range(1, size):
-        largest = max(largest, tasks[m, k])
-    total = 0.0
-    for k in range(size):
-        total += math.exp(tasks[m, k] - largest)
-    return largest + math.log(total)
-
-
-@_compiled
-def _set_parameters(anatomy, hyper, g, parameters):
-    """parameters [D, 2] of the coordinates of population g's tasks."""
-    source, constants, hyper_families = anatomy.source, anatomy.constants, anatomy.hyper_families
-    for d in range(len(source)):
-        for column in range(2):
-            j = source[d, column]
-            parameters[d, column] = constants[d, column] if j < 0 else natural(hyper_families[j], hyper[g, j])
 
 
 # ---- room to work in ---------------------------------------------------------------------------------------
