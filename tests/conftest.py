@@ -14,11 +14,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
 COMPILED = {
     "manymotives.families",
+    "manymotives.inference.integral_kernels",
     "manymotives.inference.populations",
     "manymotives.inference.sweeps",
     "manymotives.models.likelihood",
     "manymotives.planning.kernels",
     "manymotives.planning.lanes",
+    "manymotives.planning.loss_kernels",
     "manymotives.planning.warm",
     "manymotives.worlds.walks",
 }

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
 import manymotives as mm
 
@@ -60,6 +61,7 @@ def in_file(name, content):
 CHAIN_DATA = mm.simulate(CHAIN, np.ones((2, 3)), mm.Softmax(1.0), steps=5, tasks=["ann", "bob"])
 IMPOSSIBLE = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1e6), mm.Softmax(1e308))
 QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
+FEW = mm.OptimalityMonteCarlo(draws=20)
 
 
 def fit(model, method=QUICK, **options):
@@ -217,6 +219,54 @@ GALLERY = {
         mm.simulate(mm.worlds.GridWorld((50, 50)), np.ones(2500), mm.Softmax(1.0), steps=2),
         mm.EmpiricalBayes(),
     ),
+    # ---- policies and how optimal they are
+    "no rewards": lambda: mm.RewardSet([]),
+    "a reward twice": lambda: mm.RewardSet([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]),
+    "rewards with an axis too many": lambda: mm.RewardSet(np.ones((2, 3, 2))),
+    "a reward without bounds": lambda: mm.RewardSet([[1.0, np.inf]]),
+    "weights that do not fit": lambda: mm.RewardSet(np.eye(3), weights=[1.0, -1.0, 0.0]),
+    "names of other rewards": lambda: mm.RewardSet(np.eye(2), names=["food", "food"]),
+    "rewards of other states": lambda: fit(mm.PolicyOptimalityModel(np.eye(4)), FEW),
+    "a reward prior in words": lambda: mm.PolicyOptimalityModel("Dirichlet"),
+    "no policy prior": lambda: mm.PolicyOptimalityModel(policy=1.0),
+    "a policy concentration of zero": lambda: mm.DirichletPolicy(0.0),
+    "a rate of zero": lambda: mm.ExponentialOptimality(rate=0.0),
+    "an optimality that is none": lambda: mm.PolicyOptimalityModel(optimality=1.0),
+    "an optimality with a prior of its own": lambda: mm.PolicyOptimalityModel(
+        optimality=mm.Gamma(shape=mm.Gamma(shape=1.0, rate=1.0), rate=1.0)
+    ),
+    "gaps below zero": lambda: mm.DistributionOptimality(stats.norm(1.0, 1.0)),
+    "a falling distribution function": lambda: mm.DistributionOptimality(lambda gap: np.exp(-np.abs(gap))),
+    "a distribution function of one number": lambda: mm.DistributionOptimality(lambda gap: 1.0 if gap > 1 else 0.0),
+    "no distribution at all": lambda: mm.DistributionOptimality(3.0),
+    "an unknown factorisation": lambda: mm.PolicyOptimalityModel(factorisation="both"),
+    "an unknown treatment": lambda: mm.PolicyOptimalityModel(empty_set="ignore"),
+    "a concentration for loners": lambda: mm.PolicyOptimalityModel(
+        sharing=mm.Separate(), factorisation="policy_given_reward", reward_concentration=1.0
+    ),
+    "a policy prior too costly": lambda: mm.PolicyOptimalityModel(
+        policy=mm.DirichletPolicy(mm.Gamma(shape=1.0, rate=1.0)), factorisation="policy_given_reward"
+    ),
+    "nobody is that good": lambda: fit(mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9)), FEW),
+    "nobody is that good, the other way": lambda: fit(
+        mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9), factorisation="policy_given_reward"),
+        FEW,
+    ),
+    "a number for a given set": lambda: fit(
+        mm.PolicyOptimalityModel(np.eye(3)), mm.OptimalityMonteCarlo(num_rewards=10)
+    ),
+    "the wrong method": lambda: fit(mm.PolicyOptimalityModel(), mm.Gibbs()),
+    "the wrong method, the other way": lambda: fit(mm.RewardPolicyModel(), mm.OptimalityMonteCarlo()),
+    "an unknown device": lambda: mm.OptimalityMonteCarlo(device="tpu"),
+    "a loss without a scale": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True),
+    "one policy, not several": lambda: mm.loss_matrix(CHAIN, np.full((3, 2), 0.5), np.ones((1, 3))),
+    "a bound without draws": lambda: mm.theorem_bound(0, 0.9),
+    "an accuracy of zero": lambda: mm.draws_needed(0.0, 0.9),
+    "going on with policies": lambda: fit(
+        mm.PolicyOptimalityModel(np.eye(3)), FEW, start=fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)
+    ),
+    "recovering the other model": lambda: mm.recover(mm.PolicyOptimalityModel(np.eye(3)), CHAIN),
+    "a truth of another kind": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, truth=mm.PolicyOptimalityModel()),
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),

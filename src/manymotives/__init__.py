@@ -7,16 +7,26 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fit import fit, load
-from manymotives.inference import EmpiricalBayes, Gibbs, Metropolis, MonteCarlo, NestedMonteCarlo
+from manymotives.inference import (
+    EmpiricalBayes,
+    Gibbs,
+    Metropolis,
+    MonteCarlo,
+    NestedMonteCarlo,
+    OptimalityMonteCarlo,
+)
 from manymotives.io import from_gymnasium, read_demonstrations, read_environment
-from manymotives.models import RewardPolicyModel
-from manymotives.planning import Plan, evaluate, loss, plan
+from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
+from manymotives.planning import Plan, evaluate, loss, loss_matrix, plan
 from manymotives.plots import plot_calibration, plot_choices, plot_maps, plot_recovery, plot_rewards
+from manymotives.policies import DirichletPolicy
 from manymotives.posterior import Posterior
 from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.recovery import Recovery, recover
-from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
+from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.sharing import Hierarchical, Pooled, Separate
+from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
 
 __all__ = [
@@ -24,9 +34,12 @@ __all__ = [
     "BetaReward",
     "Calibration",
     "Demonstrations",
+    "DirichletPolicy",
     "DirichletReward",
+    "DistributionOptimality",
     "EmpiricalBayes",
     "Environment",
+    "ExponentialOptimality",
     "Gamma",
     "GaussianReward",
     "Gibbs",
@@ -39,20 +52,26 @@ __all__ = [
     "MonteCarlo",
     "NestedMonteCarlo",
     "Normal",
+    "OptimalityMonteCarlo",
     "Plan",
+    "PolicyOptimalityModel",
     "Pooled",
     "Posterior",
     "Recovery",
     "RewardPolicyModel",
+    "RewardSet",
     "Separate",
     "SoftOptimal",
     "Softmax",
+    "UniformOptimality",
     "calibrate",
+    "draws_needed",
     "evaluate",
     "fit",
     "from_gymnasium",
     "load",
     "loss",
+    "loss_matrix",
     "plan",
     "plot_calibration",
     "plot_choices",
@@ -63,5 +82,6 @@ __all__ = [
     "read_environment",
     "recover",
     "simulate",
+    "theorem_bound",
     "worlds",
 ]

@@ -5,22 +5,27 @@ posterior's draws is uniform, for every quantity (Talts et al. 2018; Modrák et 
 sure or too timid, or a prior other than the one the truth came from, shows as ranks that are not.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from manymotives.choice import Softmax, SoftOptimal
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.inference import Gibbs, Method, Progress
-from manymotives.models import RewardPolicyModel, Target
+from manymotives.inference import Gibbs, Method, OptimalityMonteCarlo, Progress
+from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.planning.problem import cores
 from manymotives.sharing import Pooled
-from manymotives.worlds import simulate
+from manymotives.stories import tell_policy_optimality, tell_reward_policy
+
+STORIES: dict[type, tuple[type, Callable[..., Any]]] = {
+    RewardPolicyModel: (Gibbs, tell_reward_policy),
+    PolicyOptimalityModel: (OptimalityMonteCarlo, tell_policy_optimality),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +62,14 @@ class Calibration:
 
 
 def calibrate(
-    model: RewardPolicyModel,
+    model: Any,
     environment: Environment,
     method: Any = None,
     *,
     tasks: int = 3,
     steps: int = 20,
     replications: int = 200,
-    truth: RewardPolicyModel | None = None,
+    truth: Any = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Calibration:
@@ -72,41 +77,38 @@ def calibrate(
 
     Parameters
     ----------
+    model
+        A `RewardPolicyModel`, or a `PolicyOptimalityModel`: of that, given the set of rewards it chooses between.
     method
-        What to check; `Gibbs()` by default. Draws that depend on each other look over-confident: thin them.
+        What to check; `fit`'s default for the model. Draws that depend on each other look over-confident: thin them.
     tasks, steps
         Size of the simulated data.
     replications
-        How often; two hundred see an error of a third of a standard deviation.
+        How often. Two hundred see a bias of about half a posterior standard deviation; a wrong width needs more.
     truth
-        Another model to draw the truth from: what happens if the prior is wrong?
+        Another model of the same kind to draw the truth from: what happens if the prior is wrong?
     """
-    chosen = Gibbs() if method is None else method
+    if type(model) not in STORIES:
+        raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
+    default, tell = STORIES[type(model)]
+    chosen = default() if method is None else method
     if not isinstance(chosen, Method) or isinstance(chosen, type):
         raise InputError(f"{chosen!r} is not a method.")
+    source = model if truth is None else truth
+    if type(source) is not type(model):
+        raise InputError(f"truth must be a {type(model).__name__}, as the model is, not a {type(source).__name__}.")
     for name, value in (("tasks", tasks), ("steps", steps), ("replications", replications)):
         if value < 1:
             raise InputError(f"{name} must be at least 1; found {value}.")
     if isinstance(model.sharing, Pooled):
         tasks = 1
-    source = model if truth is None else truth
-    nothing = np.zeros((tasks, environment.num_states, environment.num_actions))
-    names = tuple(range(tasks))
-    story = source.target(environment, names, nothing)
     seeds = np.random.SeedSequence(seed).generate_state(replications).tolist()
+    story = tell(model, source, environment, chosen, tasks, steps)
 
     def replicate(number: int) -> dict[str, float]:
         rng = np.random.default_rng([seeds[number], 1])
-        hyper = story.draw_hyper(rng, 1)
-        u = story.draw_tasks(rng, hyper)
-        demonstrations = simulate(
-            environment, story.rewards(u[0]), _rule(source, story, u[0]), steps=steps, seed=seeds[number], on=story.on
-        )
-        target = model.target(environment, names, demonstrations.counts.astype(float))
-        draws = chosen.run(target, seed=seeds[number], progress=Progress(False))
-        true = _quantities(story, u[None], hyper[None], _likelihood(target, story, u), number)
-        found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, number)
-        return {name: _place(found[name], float(true[name].ravel()[0]), rng) for name in found if name in true}
+        true, found = story(rng, seeds[number], number % tasks)
+        return {name: _place(found[name], true[name], rng) for name in found if name in true}
 
     rows: list[dict[str, float]] = []
     with ThreadPoolExecutor(cores()) as pool, Progress(progress).of(replications, "fits") as report:
@@ -116,47 +118,8 @@ def calibrate(
     return Calibration(pd.DataFrame(rows))
 
 
-def _rule(model: RewardPolicyModel, target: Target, u: np.ndarray) -> Softmax | SoftOptimal:
-    """How tasks with coordinates u [M, D] choose, in numbers."""
-    owner = np.arange(len(u))
-    return type(model.choice)(inverse_temperature=target.temperatures(u, owner), lapse=target.lapses(u, owner))
-
-
-def _likelihood(target: Target, story: Target, u: np.ndarray) -> np.ndarray:
-    """Log-likelihood [1, 1, M] of the truth's coordinates u [1, M, D]."""
-    bound = replace(story, counts=target.counts)
-    return bound.log_likelihood(u[0], np.arange(target.num_tasks))[None, None]
-
-
-def _quantities(
-    target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likelihood: np.ndarray, number: int
-) -> dict[str, np.ndarray]:
-    """Draws [chain, draw] of what is ranked: of tasks, a different one each time, as they are exchangeable."""
-    m = number % target.num_tasks
-    group = target.group[m]
-    reward = target.rewards(tasks[:, :, m])
-    found = {f"reward {place}": reward.reshape(*tasks.shape[:2], -1)[..., place] for place in _free(target)}
-    owner = np.full(tasks.shape[:2], m)
-    if target.anatomy.temperature >= 0:
-        found["inverse temperature"] = target.temperatures(tasks[:, :, m], owner)
-    if target.anatomy.lapse >= 0:
-        found["lapse"] = target.lapses(tasks[:, :, m], owner)
-    for block in target.blocks:
-        for place in range(block.begin, block.end):
-            name = block.name.replace("_", " ")
-            found[f"{name} {place - block.begin}" if block.per_reward else name] = hyper[:, :, group, place]
-    found["log-likelihood"] = log_likelihood.sum(axis=2)
-    return found
-
-
-def _free(target: Target) -> np.ndarray:
-    if target.anatomy.features.size:
-        return np.arange(len(target.anatomy.features))
-    return target.anatomy.places
-
-
-def _place(draws: np.ndarray, truth: float, rng: np.random.Generator) -> float:
+def _place(draws: np.ndarray, truth: Any, rng: np.random.Generator) -> float:
     """Where the truth lies among draws, ties broken at random: uniform if it is one of them."""
-    flat = draws.ravel()
-    below, equal = int((flat < truth).sum()), int((flat == truth).sum())
+    flat, value = draws.ravel(), float(np.ravel(truth)[0])
+    below, equal = int((flat < value).sum()), int((flat == value).sum())
     return float((below + rng.random() * (equal + 1)) / (len(flat) + 1))

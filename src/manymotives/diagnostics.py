@@ -14,7 +14,7 @@ UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change
 
 def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
     """R-hat and effective sample sizes of everything, the worst by name."""
-    watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
+    watched = posterior.drop_vars([name for name in ("weight", "policy") if name in posterior])
     if posterior.sizes["draw"] < 4:
         return (f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",)
     found = []
@@ -38,27 +38,58 @@ def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
     return tuple(found)
 
 
-def visit_warnings(counts: xr.DataArray) -> tuple[str, ...]:
-    """States in which nobody was ever seen to choose, and tasks that never chose."""
-    made = counts.sum("action")
+def visit_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
+    """States in which nobody was ever seen to choose, though one can (`lives` [S]), and tasks that never chose."""
     found = []
-    never = made["state"].values[(made.sum("task") == 0).values]
+    never = _never(counts, lives)
     if len(never):
         found.append(
-            f"nobody was seen to choose in {len(never)} of {made.sizes['state']} states ({_listed(never)}): their "
+            f"nobody was seen to choose in {len(never)} of {int(lives.sum())} states ({_listed(never)}): their "
             "rewards are known only through what leads to them."
         )
-    silent = made["task"].values[(made.sum("state") == 0).values]
+    silent = _silent(counts)
     if len(silent):
         found.append(f"no choices were recorded for {_listed(silent)}: their posterior is the population's.")
     return tuple(found)
+
+
+def policy_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
+    """The same where policies are inferred first: without choices in a state, its policy is the prior's."""
+    found = []
+    never = _never(counts, lives)
+    if len(never):
+        found.append(
+            f"nobody was seen to choose in {len(never)} of {int(lives.sum())} states ({_listed(never)}): policies "
+            "there are the prior's, and count as such towards how optimal anybody is."
+        )
+    unseen = (counts.sum("action") == 0).values & lives  # [M, S]
+    unseen &= ~np.isin(counts["state"].values, never)
+    some = np.flatnonzero(unseen.any(axis=1))
+    if len(some):
+        worst = some[np.argmax(unseen[some].sum(axis=1))]
+        places = counts["state"].values[unseen[worst]]
+        found.append(
+            f"{len(some)} of {len(unseen)} tasks were never seen to choose in states where others were; their policies "
+            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {len(places)} states "
+            f"({_listed(places)})."
+        )
+    return tuple(found)
+
+
+def _never(counts: xr.DataArray, lives: np.ndarray) -> np.ndarray:
+    return counts["state"].values[(counts.sum(("task", "action")) == 0).values & lives]
+
+
+def _silent(counts: xr.DataArray) -> np.ndarray:
+    return counts["task"].values[(counts.sum(("state", "action")) == 0).values]
 
 
 def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, ...]:
     """States whose reward is, for every task, still distributed as before the data."""
     mean, sd = reward.mean(("chain", "draw")), reward.std(("chain", "draw"))
     prior_mean, prior_sd = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
-    unmoved = (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a reward that does not vary has been learnt, or was known
+        unmoved = (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
     others = [dim for dim in unmoved.dims if dim != "state"]
     states = reward["state"].values[(unmoved | mean.isnull()).all(others).values & unmoved.any(others).values]
     if not len(states):

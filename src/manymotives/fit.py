@@ -2,40 +2,67 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
-from manymotives.diagnostics import learning_warnings, mixing_warnings, visit_warnings
+from manymotives.diagnostics import learning_warnings, mixing_warnings, policy_warnings, visit_warnings
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.inference import METHODS, Gibbs, Method, Progress
-from manymotives.labelling import labelled, plain_labels, stored_environment
-from manymotives.models import RewardPolicyModel
-from manymotives.posterior import Posterior
+from manymotives.inference import METHODS, Gibbs, Method, OptimalityMonteCarlo, Progress
+from manymotives.labelling import label_policy_optimality, label_reward_policy, plain_labels, stored_environment
+from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
+from manymotives.policies import DirichletPolicy
+from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.priors import DISTRIBUTIONS
 from manymotives.records import from_record, record_of
-from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
+from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.sharing import Hierarchical, Pooled, Separate
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
     kind.__name__: kind
     for kind in (
         RewardPolicyModel,
+        PolicyOptimalityModel,
         DirichletReward,
         BetaReward,
         GaussianReward,
+        RewardSet,
+        DirichletPolicy,
+        ExponentialOptimality,
+        UniformOptimality,
+        DistributionOptimality,
         Softmax,
         SoftOptimal,
         Hierarchical,
         Separate,
         Pooled,
         *METHODS,
+        OptimalityMonteCarlo,
     )
+}
+
+
+class Way(NamedTuple):
+    """How one kind of model is fitted."""
+
+    default: type
+    methods: tuple[type, ...]
+    label: Callable[..., xr.DataTree]
+    posterior: type[Posterior]
+
+
+WAYS: dict[type, Way] = {
+    RewardPolicyModel: Way(Gibbs, METHODS, label_reward_policy, RewardPolicyPosterior),
+    PolicyOptimalityModel: Way(
+        OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior
+    ),
 }
 
 
@@ -54,12 +81,12 @@ def fit(
     Parameters
     ----------
     model
-        Such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())`.
+        Such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())` or `PolicyOptimalityModel()`.
     environment, demonstrations
         What they acted in and what they did; with the same names of states and actions.
     method
-        `Gibbs()` (the default), `Metropolis()`, `NestedMonteCarlo()`, `MonteCarlo()`, or `EmpiricalBayes()` for a first
-        look.
+        For a `RewardPolicyModel`: `Gibbs()` (the default), `Metropolis()`, `NestedMonteCarlo()`, `MonteCarlo()`, or
+        `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
     seed
         The same seed gives the same draws, whatever the number of cores.
     progress
@@ -68,12 +95,14 @@ def fit(
         A posterior of the same model and data to go on from: the result has its draws and the new ones, as if they had
         been made in one run.
     """
-    if not isinstance(model, RewardPolicyModel):
-        raise InputError(f"model must be a RewardPolicyModel(...); found {model!r}.")
-    chosen = Gibbs() if method is None else method
-    if not isinstance(chosen, Method) or isinstance(chosen, type):
-        names = ", ".join(f"{kind.__name__}()" for kind in METHODS)
-        raise InputError(f"{chosen!r} cannot fit a RewardPolicyModel. These can: {names}.")
+    way = WAYS.get(type(model))
+    if way is None:
+        raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
+    chosen = way.default() if method is None else method
+    others = [kind for each in WAYS.values() if each is not way for kind in each.methods]
+    if not isinstance(chosen, Method) or isinstance(chosen, type) or type(chosen) in others:
+        names = ", ".join(f"{kind.__name__}()" for kind in way.methods)
+        raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}. These can: {names}.")
     for word, value, kind in (
         ("environment", environment, Environment),
         ("demonstrations", demonstrations, Demonstrations),
@@ -88,22 +117,29 @@ def fit(
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
     draws = chosen.run(target, seed=seed, progress=Progress(progress), state=state)
-    data = labelled(draws, model, target, demonstrations, seed)
+    data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
     data.attrs["method"] = json.dumps(record_of(chosen))
     if start is not None and chosen.is_markov_chain:
         data = _joined(start.data, data)
-    data.attrs["warnings"] = json.dumps(
-        [
-            *draws.warnings,
-            *(mixing_warnings(data["posterior"].dataset) if chosen.is_markov_chain else ()),
-            *model.warnings,
-            *demonstrations.warnings,
-            *visit_warnings(data["observed_data"].dataset["counts"]),
-            *learning_warnings(data["posterior"].dataset["reward"], data["prior"].dataset["reward"]),
-        ]
+    data.attrs["warnings"] = json.dumps([*draws.warnings, *_warnings(data, model, demonstrations, environment)])
+    return way.posterior(data, model, environment)
+
+
+def _warnings(
+    data: xr.DataTree, model: Any, demonstrations: Demonstrations, environment: Environment
+) -> tuple[str, ...]:
+    """What to be careful about, beyond what the method itself has to say."""
+    drawn, counts = data["posterior"].dataset, data["observed_data"].dataset["counts"]
+    lives = ~environment.is_terminal
+    by_policies = isinstance(model, PolicyOptimalityModel)
+    return (
+        *(mixing_warnings(drawn) if drawn.sizes["chain"] > 1 else ()),
+        *model.warnings,
+        *demonstrations.warnings,
+        *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),
+        *learning_warnings(drawn["reward"], data["prior"].dataset["reward"]),
     )
-    return Posterior(data, model, environment)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
@@ -117,7 +153,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     except (OSError, KeyError, ValueError):
         raise InputError(f"{str(path)!r} is not a posterior saved by manymotives.") from None
     model = from_record(json.loads(record), KINDS)
-    return Posterior(data, model, stored_environment(data))
+    return WAYS[type(model)].posterior(data, model, stored_environment(data))
 
 
 def _article(kind: Any) -> str:
@@ -128,7 +164,7 @@ def _article(kind: Any) -> str:
 
 
 def _state_of(
-    start: Posterior, model: RewardPolicyModel, method: Any, environment: Environment, demonstrations: Demonstrations
+    start: Posterior, model: Any, method: Any, environment: Environment, demonstrations: Demonstrations
 ) -> dict[str, Any]:
     """The sampler's state in an earlier posterior, if it can be gone on from."""
     earlier, attrs = start.environment, start.data.attrs

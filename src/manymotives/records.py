@@ -20,7 +20,17 @@ def record_of(thing: Any) -> Any:
         return thing.item()
     if isinstance(thing, list | tuple):
         return [record_of(each) for each in thing]
-    return thing
+    if thing is None or isinstance(thing, str | int | float):
+        return thing
+    return name_of(thing)
+
+
+def name_of(thing: Any) -> str:
+    """What a file holds of something that it cannot hold, such as a function."""
+    if hasattr(thing, "dist") and hasattr(thing, "kwds"):  # a frozen distribution of scipy.stats
+        given = [*map(repr, thing.args), *(f"{word}={value!r}" for word, value in thing.kwds.items())]
+        return f"scipy.stats.{thing.dist.name}({', '.join(given)})"
+    return str(getattr(thing, "__qualname__", repr(thing)))
 
 
 def from_record(record: Any, kinds: dict[str, type]) -> Any:

@@ -61,7 +61,7 @@ class Recovery:
 
 
 def recover(
-    model: RewardPolicyModel,
+    model: Any,
     environment: Environment,
     *,
     tasks: int | list[Label] = 20,
@@ -85,6 +85,8 @@ def recover(
     seed
         Another number, another experiment.
     """
+    if not isinstance(model, RewardPolicyModel):
+        raise InputError(f"recover simulates a RewardPolicyModel(...), not a {type(model).__name__}.")
     if isinstance(tasks, int) and tasks < 1:
         raise InputError(f"tasks must be at least 1; found {tasks}.")
     names = tuple(range(tasks)) if isinstance(tasks, int) else tuple(tasks)

@@ -162,6 +162,68 @@ class GaussianReward:
         return names
 
 
+@dataclass(frozen=True, eq=False)
+class RewardSet:
+    """One of a finite set of rewards, for `PolicyOptimalityModel`.
+
+    Parameters
+    ----------
+    rewards
+        [N, S], or [N, S, A] with `on="state_action"`.
+    weights
+        The measure λ: how likely each is beforehand. Default: all alike.
+    names
+        What the rewards are called, such as "food" and "water"; 0, 1, 2, … by default.
+    on
+        "state" or "state_action".
+    """
+
+    rewards: Any
+    weights: Any = None
+    names: Any = None
+    on: str = "state"
+
+    def __post_init__(self) -> None:
+        _check_on(self.on, "RewardSet")
+        axes = 2 if self.on == "state" else 3
+        try:
+            rewards = np.asarray(self.rewards, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError("RewardSet: rewards must be numbers, in an array or in lists of equal lengths.") from None
+        if rewards.size == 0:
+            raise InputError("RewardSet: there are no rewards.")
+        if rewards.ndim != axes:
+            hint = ' For rewards on pairs pass on="state_action".' if axes == 2 and rewards.ndim == 3 else ""
+            described = "[N, S]" if axes == 2 else "[N, S, A]"
+            raise InputError(f"RewardSet: rewards must have the shape {described}; found {list(rewards.shape)}.{hint}")
+        if not np.isfinite(rewards).all():
+            raise InputError("RewardSet: rewards must be finite.")
+        _, first, times = np.unique(rewards.reshape(len(rewards), -1), axis=0, return_index=True, return_counts=True)
+        if len(first) < len(rewards):
+            again = rewards[first[np.argmax(times)]]
+            places = [str(i) for i, reward in enumerate(rewards) if np.array_equal(reward, again)]
+            raise InputError(
+                f"RewardSet: rewards {' and '.join(places[:3])} are the same. Give one, with their weights together."
+            )
+        weights = np.full(len(rewards), 1.0) if self.weights is None else self._numbers(len(rewards))
+        names = tuple(range(len(rewards))) if self.names is None else tuple(self.names)
+        if len(names) != len(rewards) or len(set(names)) < len(names):
+            raise InputError(f"RewardSet: there are {len(rewards)} rewards; found the names {list(names)}.")
+        for word, value in (("rewards", rewards.copy()), ("weights", weights / weights.sum()), ("names", names)):
+            object.__setattr__(self, word, value)
+        self.rewards.setflags(write=False)
+        self.weights.setflags(write=False)
+
+    def _numbers(self, size: int) -> np.ndarray:
+        try:
+            weights = np.asarray(self.weights, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError("RewardSet: weights must be numbers.") from None
+        if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+            raise InputError(f"RewardSet: weights must be {size} numbers of at least 0, not all of them 0.")
+        return weights
+
+
 def _check_on(on: str, who: str) -> None:
     if on not in ("state", "state_action"):
         raise InputError(f'{who}: on must be "state" or "state_action"; found {on!r}.')

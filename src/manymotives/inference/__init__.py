@@ -1,14 +1,15 @@
 """Ways to sample from a posterior: one algorithm, one file, the same skeleton."""
 
-from manymotives.inference.draws import Draws, Method
+from manymotives.inference.draws import Draws, Method, OptimalityDraws
 from manymotives.inference.empirical_bayes import EmpiricalBayes
 from manymotives.inference.gibbs import Gibbs
 from manymotives.inference.metropolis import Metropolis
 from manymotives.inference.monte_carlo import MonteCarlo
 from manymotives.inference.nested_monte_carlo import NestedMonteCarlo
+from manymotives.inference.optimality_monte_carlo import OptimalityMonteCarlo
 from manymotives.inference.progress import Progress
 
-METHODS = (Gibbs, Metropolis, NestedMonteCarlo, MonteCarlo, EmpiricalBayes)
+METHODS = (Gibbs, Metropolis, NestedMonteCarlo, MonteCarlo, EmpiricalBayes)  # of RewardPolicyModel
 
 __all__ = [
     "METHODS",
@@ -19,5 +20,7 @@ __all__ = [
     "Metropolis",
     "MonteCarlo",
     "NestedMonteCarlo",
+    "OptimalityDraws",
+    "OptimalityMonteCarlo",
     "Progress",
 ]

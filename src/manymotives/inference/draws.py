@@ -31,3 +31,24 @@ class Method(Protocol):
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
         """Draws from the target; `state` is that of earlier draws to go on from."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalityDraws:
+    """What a method returns for a `PolicyOptimalityModel`: joint draws of policy, gap and reward, and exact weights."""
+
+    rewards: np.ndarray  # [N, S] or [N, S, A] the set to choose from …
+    measure: np.ndarray  # [N] … λ
+    spans: np.ndarray  # [N] what there is to lose for each
+    weights: np.ndarray  # [M, N] of the rewards, for each task: averages of probabilities, not of draws
+    index: np.ndarray  # [chain, draw, M] the reward drawn
+    gap: np.ndarray  # [chain, draw, M] ε
+    loss: np.ndarray  # [chain, draw, M] of the drawn policy for the drawn reward
+    policy_mean: np.ndarray  # [M, S, A]
+    policies: np.ndarray | None  # [chain, draw, M, S, A], where they are few enough to keep
+    log_likelihood: np.ndarray  # [chain, draw, M]
+    concentration: np.ndarray  # [chain, draw, M] of policies
+    reward_concentration: np.ndarray | None  # [chain, draw] κ
+    statistics: dict[str, tuple[tuple[str, ...], np.ndarray]]
+    warnings: tuple[str, ...] = ()
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # this method does not go on

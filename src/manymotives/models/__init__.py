@@ -1,6 +1,7 @@
 """The paper's generative stories, and their binding to data."""
 
+from manymotives.models.policy_optimality import OptimalityTarget, PolicyOptimalityModel
 from manymotives.models.reward_policy import RewardPolicyModel
 from manymotives.models.target import Target
 
-__all__ = ["RewardPolicyModel", "Target"]
+__all__ = ["OptimalityTarget", "PolicyOptimalityModel", "RewardPolicyModel", "Target"]

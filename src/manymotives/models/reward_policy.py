@@ -15,7 +15,7 @@ from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.models.target import Anatomy, Target, coordinates_of
+from manymotives.models.target import Anatomy, Target, check_everyone_chose, checked_choices, coordinates_of
 from manymotives.priors import Prior
 from manymotives.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.sharing import Hierarchical, Pooled, Separate
@@ -69,25 +69,9 @@ class RewardPolicyModel:
 
     def bind(self, environment: Environment, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data."""
-        if demonstrations.states != environment.states or demonstrations.actions != environment.actions:
-            raise InputError(
-                "the demonstrations have other states or actions than the environment. Read them with it: "
-                "Demonstrations.from_frame(frame, environment, ...)."
-            )
-        counts = demonstrations.counts.astype(float)
-        impossible = (counts > 0).any(axis=0) & ~environment.available
-        if impossible.any():
-            state, action = np.argwhere(impossible)[0]
-            raise InputError(
-                f"action {environment.actions[action]!r} was taken in state {environment.states[state]!r}, where the "
-                "environment does not have it."
-            )
-        silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
-        if silent and isinstance(self.sharing, Separate):
-            raise InputError(
-                f"no choices were recorded for {', '.join(map(repr, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
-                "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
-            )
+        counts = checked_choices(environment, demonstrations)
+        if isinstance(self.sharing, Separate):
+            check_everyone_chose(demonstrations, counts)
         tasks = demonstrations.tasks
         if isinstance(self.sharing, Pooled):
             counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
@@ -129,6 +113,13 @@ class RewardPolicyModel:
             fixed_temperature=_known(self.inverse_temperature, tasks, "inverse_temperature"),
             fixed_lapse=_known(self.choice.lapse, tasks, "lapse"),
         )
+
+
+def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Rewards [count, S] or [count, S, A] from a prior, the population of each drawn anew."""
+    nothing = np.zeros((1, environment.num_states, environment.num_actions))
+    story = RewardPolicyModel(reward, Softmax(inverse_temperature=1.0)).target(environment, (EVERYBODY,), nothing)
+    return story.rewards(story.draw_tasks(rng, story.draw_hyper(rng, count))[:, 0])
 
 
 def _known(value: Any, tasks: tuple[Any, ...], word: str) -> np.ndarray:

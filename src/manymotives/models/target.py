@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from manymotives import families
+from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.likelihood import log_likelihoods
@@ -190,6 +191,34 @@ class Target:
         parameters = self.parameters(hyper)[:, self.group].reshape(-1, self.num_coordinates, 2).copy()
         tasks = families.log_density_all(anatomy.families, u.reshape(-1, self.num_coordinates).copy(), parameters)
         return populations.sum(axis=1) + tasks.reshape(draws, -1).sum(axis=1)
+
+
+def checked_choices(environment: Environment, demonstrations: Demonstrations) -> np.ndarray:
+    """Counts [M, S, A] of choices that the environment allows."""
+    if demonstrations.states != environment.states or demonstrations.actions != environment.actions:
+        raise InputError(
+            "the demonstrations have other states or actions than the environment. Read them with it: "
+            "Demonstrations.from_frame(frame, environment, ...)."
+        )
+    counts = demonstrations.counts.astype(float)
+    impossible = (counts > 0).any(axis=0) & ~environment.available
+    if impossible.any():
+        state, action = np.argwhere(impossible)[0]
+        raise InputError(
+            f"action {environment.actions[action]!r} was taken in state {environment.states[state]!r}, where the "
+            "environment does not have it."
+        )
+    return counts
+
+
+def check_everyone_chose(demonstrations: Demonstrations, counts: np.ndarray) -> None:
+    """Without a population, nothing can be said of a task without choices."""
+    silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
+    if silent:
+        raise InputError(
+            f"no choices were recorded for {', '.join(map(repr, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
+            "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
+        )
 
 
 def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.ndarray) -> np.ndarray:

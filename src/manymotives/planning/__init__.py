@@ -1,5 +1,7 @@
 """What is best: Q*, V*, V^π for one reward or a million."""
 
+from manymotives.planning.compiled import in_parallel
+from manymotives.planning.losses import Contest, loss_matrix
 from manymotives.planning.verbs import Plan, evaluate, loss, plan, reliable_plan
 
-__all__ = ["Plan", "evaluate", "loss", "plan", "reliable_plan"]
+__all__ = ["Contest", "Plan", "evaluate", "in_parallel", "loss", "loss_matrix", "plan", "reliable_plan"]

@@ -47,7 +47,7 @@ def plan_dense(
     actions = parts[2].view(np.int64).reshape(padded, num_states)
     residual = parts[3]
     solves = parts[4].view(np.int64)
-    transitions = _discounted(environment)
+    transitions = discounted(environment)
     forbidden = ~allowed_actions(environment).ravel()
     # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/0002)
     sweeps = 3 + num_states // 6
@@ -70,7 +70,7 @@ def plan_dense(
             solves,
         )
 
-    _in_parallel(work, padded, cost=num_states**2 * (num_states + 8 * num_actions))
+    in_parallel(work, padded, cost=num_states**2 * (num_states + 8 * num_actions))
     return Solution(*(array[:num_rewards] for array in (q, value, actions, residual, solves)))
 
 
@@ -79,12 +79,12 @@ def evaluate_dense(environment: Environment, policies: np.ndarray, rewards: np.n
     num_policies, num_states, _ = policies.shape
     policies, rewards = _whole_blocks(policies), _whole_blocks(rewards)
     value = np.empty((len(policies), num_states))
-    transitions = _discounted(environment)
+    transitions = discounted(environment)
 
     def work(begin: int, end: int) -> None:
         kernels.evaluate_batch(transitions, policies, rewards, begin, end, value)
 
-    _in_parallel(work, len(policies), cost=num_states**3)
+    in_parallel(work, len(policies), cost=num_states**3)
     return value[:num_policies]
 
 
@@ -99,23 +99,25 @@ def _whole_blocks(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
 
 
-def _discounted(environment: Environment) -> np.ndarray:
+def discounted(environment: Environment) -> np.ndarray:
     return np.ascontiguousarray(environment.discount * environment.tensor.reshape(-1, environment.num_states))
 
 
-def _in_parallel(work: Callable[[int, int], None], count: int, cost: int) -> None:
+def in_parallel(work: Callable[[int, int], None], count: int, cost: int, block: int = WIDTH) -> None:
     """Run `work(begin, end)` over parts of range(count), on every core if that is worth a thread.
+
+    `cost` is of one of them, in operations; parts begin at multiples of `block`.
 
     Threads, not Numba's parallel loops: the kernels release the lock, and may be called from many threads.
     """
     count_of_cores = cores()
-    blocks = -(-count // WIDTH)
+    blocks = -(-count // block)
     if count_of_cores == 1 or blocks < 2 or count * cost < 2_000_000:  # about a millisecond of work
         work(0, count)
         return
     # several pieces a core, because rewards differ in how many solves they need and cores in what else they do
     pieces = min(blocks, 4 * count_of_cores)
-    edges = [min(count, WIDTH * (blocks * piece // pieces)) for piece in range(pieces + 1)]
+    edges = [min(count, block * (blocks * piece // pieces)) for piece in range(pieces + 1)]
     list(_threads(count_of_cores).map(work, edges[:-1], edges[1:]))
 
 

@@ -60,7 +60,7 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
         return Rewards(values[..., None], values.shape[:-1], is_jax)
     # nothing is chosen in a terminal state, so no pair is rewarded there
     lives = ~environment.is_terminal[:, None]
-    return Rewards(values * lives, values.shape[:-2], is_jax)
+    return Rewards(values * np.broadcast_to(lives, values.shape), values.shape[:-2], is_jax)
 
 
 def checked_policies(environment: Environment, policies: Any) -> Any:
@@ -75,7 +75,8 @@ def checked_policies(environment: Environment, policies: Any) -> Any:
         )
     nominal = np.eye(1, expected[1])[0]  # as in `allowed_actions`
     if is_jax:
-        return jax.numpy.where(environment.is_terminal[:, None], nominal, values)
+        ends = np.broadcast_to(environment.is_terminal[:, None], values.shape)
+        return jax.numpy.where(ends, np.broadcast_to(nominal, values.shape).astype(values.dtype), values)
     values = np.where(environment.is_terminal[:, None], nominal, values)
     wrong = (
         ~np.isfinite(values)

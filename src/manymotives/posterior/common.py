@@ -1,4 +1,4 @@
-"""What was inferred: labelled draws, what follows from them, and what to be careful about."""
+"""What every posterior has: labelled draws, what follows from them, and what to be careful about."""
 
 import json
 import os
@@ -17,15 +17,12 @@ from arviz_stats import summary as described_by_arviz
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.families import draw_all
 from manymotives.labels import Label
-from manymotives.models import RewardPolicyModel
-from manymotives.models.reward_policy import EVERYBODY
-from manymotives.models.target import Target, log_choice_probabilities
 from manymotives.planning import plan
-from manymotives.sharing import Pooled, Separate
+from manymotives.sharing import Pooled
 
 LARGEST_TABLE = 2_000_000  # rows of contrasts
+UNLISTED = ("reward", "weight", "policy")  # too many for a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +30,7 @@ class Posterior:
     """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws
-    model: RewardPolicyModel
+    model: Any
     environment: Environment
 
     # ---- what they want ------------------------------------------------------------------------------------
@@ -42,24 +39,6 @@ class Posterior:
     def rewards(self) -> xr.DataArray:
         """Draws (chain, draw, task, state), with actions behind where rewards lie on pairs."""
         return self._for_each_task(self.data["posterior"].dataset["reward"])
-
-    @property
-    def inverse_temperatures(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of how consistently each task acts; the known value where it was fixed."""
-        drawn = self.data["posterior"].dataset
-        if "inverse_temperature" in drawn:
-            return self._for_each_task(drawn["inverse_temperature"])
-        known = self.data["constant_data"].dataset["inverse_temperature"]
-        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
-
-    @property
-    def lapses(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of the probability of choosing blindly; the known value where it was fixed."""
-        drawn = self.data["posterior"].dataset
-        if "lapse" in drawn:
-            return self._for_each_task(drawn["lapse"])
-        known = self.data["constant_data"].dataset["lapse"]
-        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
 
     @cached_property
     def mean_reward(self) -> xr.DataArray:
@@ -76,26 +55,14 @@ class Posterior:
         return tuple(json.loads(self.data.attrs["warnings"]))
 
     def canonical(self) -> xr.Dataset:
-        """`reward` and `inverse_temperature` in the one form that choices can tell: draws that choose alike are alike.
+        """`reward` in the one form that choices can tell: draws that choose alike are alike.
 
         Rewards on states are centred (unless the environment has terminal states, where a constant matters) and scaled
-        to unit range; the scale moves into the temperature. Rewards on pairs first lose what shaping can add: they
-        become what each action costs against the best, Q(s, a) − V(s).
+        to unit range. Rewards on pairs first lose what shaping can add: they become what each action costs against the
+        best, Q(s, a) − V(s).
         """
-        reward, temperature = self.rewards, self.inverse_temperatures
-        if self.model.reward.on == "state_action":
-            soft = temperature.values if self.model.choice.is_soft else None
-            found = plan(self.environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
-            regret = np.where(self.environment.available, found.q - found.value[..., None], np.nan)
-            reward = reward.copy(data=regret)
-            over: Any = ("state", "action")
-        else:
-            over = ("state",)
-            if not self.environment.is_terminal.any():
-                reward = reward - reward.mean(over)
-        scale = reward.max(over) - reward.min(over)
-        scale = scale.where(scale > 0, 1.0)
-        return xr.Dataset({"reward": reward / scale, "inverse_temperature": temperature * scale})
+        reward, _ = self._in_unit_range(None)
+        return xr.Dataset({"reward": reward})
 
     # ---- what to do about it ---------------------------------------------------------------------------------
 
@@ -106,74 +73,6 @@ class Posterior:
         """
         found = plan(self.environment, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
-
-    def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
-        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
-        if draws < 1:
-            raise InputError(f"draws must be at least 1; found {draws}.")
-        reward = self.data["posterior"].dataset["reward"].stack(sample=("chain", "draw")).transpose("sample", ...)
-        every = -(-reward.sizes["sample"] // draws)
-        pick = slice(None, None, every)
-        reward = reward.isel(sample=pick).fillna(0.0)
-
-        def flat(values: xr.DataArray) -> np.ndarray:
-            if "task" not in reward.dims:
-                values = values.isel(task=0)
-            return values.stack(sample=("chain", "draw")).transpose("sample", ...).isel(sample=pick).values
-
-        temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
-        soft = temperature if self.model.choice.is_soft else None
-        total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
-        for begin in range(0, len(reward), 64):
-            part = slice(begin, begin + 64)
-            q = plan(
-                self.environment,
-                reward.values[part],
-                on=self.model.reward.on,
-                inverse_temperature=None if soft is None else soft[part],
-            ).q
-            total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
-        policy = total / len(reward)
-        if "task" not in reward.dims:
-            policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))
-        return self._labelled_policy(policy, ("task",), {"task": self._task_coordinate})
-
-    # ---- the population ------------------------------------------------------------------------------------
-
-    def population(self, *, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
-        drawn = self.data["posterior"].dataset
-        if isinstance(self.model.sharing, Separate):
-            raise InputError(
-                "under Separate() tasks have no population: a new subject is drawn from the prior, which is in "
-                'posterior.data["prior"].'
-            )
-        if isinstance(self.model.sharing, Pooled):
-            return drawn[[name for name in ("reward", "inverse_temperature", "lapse") if name in drawn]]
-        target = self.target
-        shape = (drawn.sizes["chain"], drawn.sizes["draw"])
-        values = [drawn[block.name].values.reshape(int(np.prod(shape)), -1) for block in target.blocks]
-        values = [
-            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
-            for block, value in zip(target.blocks, values)
-        ]
-        hyper = np.concatenate(values, axis=1) if values else np.zeros((int(np.prod(shape)), 0))
-        parameters = np.ascontiguousarray(target.parameters_at(hyper))
-        u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
-        nobody = np.zeros(len(u), dtype=int)
-        reward = target.rewards(u)
-        if target.on == "state_action":
-            reward = np.where(self.environment.available, reward, np.nan)
-        dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
-        made = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
-        for name, place, found in (
-            ("inverse_temperature", target.anatomy.temperature, target.temperatures),
-            ("lapse", target.anatomy.lapse, target.lapses),
-        ):
-            if place >= 0:
-                made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
-        coordinates = {name: drawn[name] for name in dims if name in drawn.coords}
-        return xr.Dataset(made, coords=coordinates)
 
     # ---- tables --------------------------------------------------------------------------------------------
 
@@ -253,9 +152,9 @@ class Posterior:
         return pd.concat(frames, ignore_index=True)
 
     def summary(self) -> "Summary":
-        """Population and temperatures, with R-hat and effective sizes, under the warnings."""
+        """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        names = [name for name in drawn.data_vars if name not in ("reward", "weight")]
+        names = [name for name in drawn.data_vars if name not in UNLISTED]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         with np.errstate(all="ignore"):  # of what does not vary
             frame = (
@@ -294,15 +193,27 @@ class Posterior:
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
+    def _more_lines(self) -> list[str]:
+        """What else belongs at the top of a summary."""
+        return []
+
     # ---- inside --------------------------------------------------------------------------------------------
 
-    @cached_property
-    def target(self) -> Target:
-        """What was sampled from, rebuilt from what is stored."""
-        counts = self.data["observed_data"].dataset["counts"].values.astype(float)
-        pooled = isinstance(self.model.sharing, Pooled)
-        tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
-        return self.model.target(self.environment, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)
+    def _in_unit_range(self, soft: Any) -> tuple[xr.DataArray, xr.DataArray]:
+        """Rewards in canonical form, and the scale that was taken out; `soft`: temperatures of soft optimality."""
+        reward = self.rewards
+        if self.model.reward.on == "state_action":
+            found = plan(self.environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
+            regret = np.where(self.environment.available, found.q - found.value[..., None], np.nan)
+            reward = reward.copy(data=regret)
+            over: Any = ("state", "action")
+        else:
+            over = ("state",)
+            if not self.environment.is_terminal.any():
+                reward = reward - reward.mean(over)
+        scale = reward.max(over) - reward.min(over)
+        scale = scale.where(scale > 0, 1.0)
+        return reward / scale, scale
 
     @property
     def _reward_axes(self) -> int:
@@ -341,15 +252,21 @@ class Summary:
         return pd.DataFrame(mean.to_pandas())
 
     def __repr__(self) -> str:
-        parts = [repr(self.posterior), "", "mean reward", self.rewards.round(3).to_string(max_rows=20, max_cols=12)]
+        parts = [
+            repr(self.posterior),
+            *self.posterior._more_lines(),
+            "",
+            "mean reward",
+            self.rewards.round(3).to_string(max_rows=20, max_cols=12),
+        ]
         if len(self.table):
-            parts += ["", "population and temperatures", self.table.to_string(max_rows=40)]
+            parts += ["", "population and tasks", self.table.to_string(max_rows=40)]
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
         listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
-        head = escape(repr(self.posterior).splitlines()[0])
+        head = "<br>".join(map(escape, [repr(self.posterior).splitlines()[0], *self.posterior._more_lines()]))
         tables = self.rewards.round(3).to_html(max_rows=20, max_cols=12)
         if len(self.table):
             tables += self.table.to_html(max_rows=40)

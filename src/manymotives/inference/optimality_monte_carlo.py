@@ -1,0 +1,115 @@
+"""MPO-MC, the paper's Algorithm 2: policies from their posterior, rewards from their prior, and each against each."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from manymotives.errors import InputError
+from manymotives.inference.draws import OptimalityDraws
+from manymotives.inference.policies_given_rewards import policies_given_rewards
+from manymotives.inference.progress import Progress
+from manymotives.inference.rewards_given_policies import rewards_given_policies
+from manymotives.models import OptimalityTarget
+from manymotives.optimality import DistributionOptimality
+from manymotives.planning import Contest
+
+NUM_REWARDS = 2_000
+FEW_REWARDS = 10.0  # effective ones, below which the set is too coarse for what the choices say
+FLAT = 0.01  # of the largest span: below it, a given reward makes nearly every policy nearly optimal
+FAVOURS_FLAT = 0.75  # of the average span beforehand
+
+
+@dataclass(frozen=True)
+class OptimalityMonteCarlo:
+    """Algorithm 2, for `PolicyOptimalityModel`.
+
+    Parameters
+    ----------
+    draws
+        K: policies drawn for each task, and also how many equally weighted draws are returned.
+    num_rewards
+        N: rewards drawn from the prior to choose between, 2 000 unless told otherwise. None where the model has a
+        reward set of its own.
+    device
+        "cpu", in float64; or "gpu", in float32, for the paper's factorisation.
+    """
+
+    draws: int = 1_000
+    num_rewards: int | None = None
+    device: str = "cpu"
+
+    is_markov_chain: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for word, value in (("draws", self.draws), ("num_rewards", self.num_rewards)):
+            if value is None and word == "num_rewards":
+                continue
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+                raise InputError(f"OptimalityMonteCarlo: {word} must be a whole number of at least 1; found {value!r}.")
+        if self.device not in ("cpu", "gpu"):
+            raise InputError(f'OptimalityMonteCarlo: device must be "cpu" or "gpu"; found {self.device!r}.')
+
+    def run(
+        self, target: OptimalityTarget, *, seed: int, progress: Progress, state: dict[str, Any] | None = None
+    ) -> OptimalityDraws:
+        if target.has_given_rewards and self.num_rewards is not None:
+            raise InputError("OptimalityMonteCarlo: num_rewards is for rewards drawn from a prior; these are given.")
+        given_reward = target.model.factorisation == "policy_given_reward"
+        if self.device == "gpu":
+            self._check_device(target, given_reward)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
+        rewards, measure = target.reward_set(rng, self.num_rewards or NUM_REWARDS)
+        contest = Contest.between(target.environment, rewards, on=target.on, scale_free=target.model.scale_free)
+        method = policies_given_rewards if given_reward else rewards_given_policies
+        found = method(target, contest, rewards, measure, self.draws, seed, progress, self.device)
+        spread = found.weights @ contest.spans
+        effective = 1.0 / np.square(found.weights).sum(axis=1)
+        statistics = found.statistics | {
+            "effective_rewards": (("task",), effective),
+            "mean_span": (("task",), spread),
+        }
+        more = _about_rewards(target, contest, measure, effective, spread)
+        return replace(found, statistics=statistics, warnings=found.warnings + more)
+
+    def _check_device(self, target: OptimalityTarget, given_reward: bool) -> None:
+        if given_reward or isinstance(target.model.optimality, DistributionOptimality):
+            raise InputError(
+                'device="gpu" is for factorisation="reward_given_policy" and a prior of gaps other than '
+                "DistributionOptimality: use the CPU."
+            )
+        try:
+            jax.devices("gpu")
+        except RuntimeError:
+            raise InputError('device="gpu": JAX finds none here. Install JAX for it, or use "cpu".') from None
+
+
+def _about_rewards(
+    target: OptimalityTarget, contest: Contest, measure: np.ndarray, effective: np.ndarray, spread: np.ndarray
+) -> tuple[str, ...]:
+    """What to say of the set of rewards, once the weights are known."""
+    found = []
+    worst = int(np.argmin(effective))
+    if not target.has_given_rewards and effective[worst] < FEW_REWARDS:
+        found.append(
+            f"of {len(measure)} rewards drawn from the prior, {effective[worst]:.1f} carry the posterior of "
+            f"{target.tasks[worst]!r}: the set is too coarse for what the choices say. Raise num_rewards."
+        )
+    if target.model.scale_free:
+        return tuple(found)
+    flat = np.flatnonzero(contest.spans < FLAT * contest.spans.max())
+    if target.has_given_rewards and flat.size:
+        names = ", ".join(repr(target.model.reward.names[j]) for j in flat[:5])
+        found.append(
+            f"nearly every policy is nearly optimal for reward {names}{' …' if flat.size > 5 else ''}, which hardly "
+            "differs between states: it is favoured whatever was chosen. Leave it out, or use scale_free=True."
+        )
+    before, least = float(measure @ contest.spans), int(np.argmin(spread))
+    if spread[least] < FAVOURS_FLAT * before and not flat.size:
+        found.append(
+            f"the posterior favours flat rewards, for which all policies are much alike: what there is to lose is "
+            f"{spread[least] / before:.2f} of what it was under the prior (task {target.tasks[least]!r}). That is the "
+            "model's taste as much as the data's; scale_free=True removes it."
+        )
+    return tuple(found)

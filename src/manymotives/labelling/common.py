@@ -1,0 +1,154 @@
+"""Draws in, names out: what the ArviZ schema and a file must hold, whatever the model."""
+
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import xarray as xr
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.labels import Label
+
+LARGEST_LIKELIHOOD = 20_000_000  # draws × episodes; beyond it the log-likelihood is kept by task
+
+
+def names_of(environment: Environment, demonstrations: Demonstrations) -> dict[str, Any]:
+    """Coordinates of tasks, states and actions."""
+    return {
+        "task": coordinate_of(demonstrations.tasks),
+        "state": coordinate_of(environment.states),
+        "action": coordinate_of(environment.actions),
+    }
+
+
+def tree_of(
+    groups: dict[str, xr.Dataset], environment: Environment, demonstrations: Demonstrations, seed: int
+) -> xr.DataTree:
+    """Groups as one tree, with the choices and the names that a file needs."""
+    names = names_of(environment, demonstrations)
+    counts = xr.DataArray(demonstrations.counts, dims=("task", "state", "action"), coords=names)
+    tree = xr.DataTree.from_dict(groups | {"observed_data": xr.Dataset({"counts": counts})})
+    tree.attrs = {
+        "manymotives_version": version("manymotives"),
+        "seed": seed,
+        "tasks": json.dumps(plain_labels(demonstrations.tasks)),
+        "states": json.dumps(plain_labels(environment.states)),
+        "actions": json.dumps(plain_labels(environment.actions)),
+    }
+    return tree
+
+
+def sample_coordinates(chains: int, length: int) -> dict[str, np.ndarray]:
+    return {"chain": np.arange(chains), "draw": np.arange(length)}
+
+
+def coordinate_of(labels: tuple[Label, ...]) -> np.ndarray:
+    """Names as xarray and netCDF can hold them: whole numbers, or text."""
+    plain = plain_labels(labels)
+    if all(isinstance(label, int) and not isinstance(label, bool) for label in plain):
+        return np.array(plain)
+    text = [str(label) for label in plain]
+    if len(set(text)) < len(text):  # 1 and "1" are two names
+        text = [repr(label) for label in plain]
+    return np.array(text, dtype=object)
+
+
+def plain_labels(labels: tuple[Label, ...]) -> list[Any]:
+    """Labels that JSON can hold."""
+    values = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    return [value if isinstance(value, str | int | float | bool) else str(value) for value in values]
+
+
+def episode_likelihood(
+    by_task: np.ndarray,
+    log_policies: Callable[[int, slice], np.ndarray] | None,
+    demonstrations: Demonstrations,
+    names: dict[str, Any],
+) -> xr.Dataset:
+    """log p of each episode under each draw (chain, draw, episode), from the episodes' counts.
+
+    `by_task` [chain, draw, M] is kept instead where that is too much, or `log_policies` is None. That gives, for some
+    draws of a chain, log π [draws, M, S·A].
+    """
+    chains, length, num_tasks = by_task.shape
+    num_episodes = demonstrations.num_episodes
+    if log_policies is None or chains * length * num_episodes > LARGEST_LIKELIHOOD:
+        if num_tasks == 1:
+            values = (("chain", "draw"), by_task[:, :, 0])
+            return xr.Dataset({"choices": values}, coords=sample_coordinates(chains, length))
+        return xr.Dataset(
+            {"choices": (("chain", "draw", "task"), by_task)},
+            coords={"task": names["task"]} | sample_coordinates(chains, length),
+        )
+    made = demonstrations.action >= 0
+    pairs = demonstrations.state[made] * len(demonstrations.actions) + demonstrations.action[made]
+    episode = demonstrations.episode[made]
+    task_of_episode = np.zeros(num_episodes, dtype=int)
+    task_of_episode[demonstrations.episode] = demonstrations.task
+    pairs_in_all = len(demonstrations.states) * len(demonstrations.actions)
+    keys, times = np.unique(episode * pairs_in_all + pairs, return_counts=True)
+    episode, pairs = np.divmod(keys, pairs_in_all)
+    owner = task_of_episode[episode] if num_tasks == demonstrations.num_tasks else np.zeros_like(episode)
+    found = np.zeros((chains, length, num_episodes))
+    first = np.flatnonzero(np.append(True, np.diff(episode) > 0)) if len(episode) else np.array([], dtype=int)
+    step = max(1, 1_000_000 // (num_tasks * pairs_in_all + len(keys)))
+    for chain in range(chains):
+        for begin in range(0, length, step):
+            part = slice(begin, min(begin + step, length))
+            terms = times * log_policies(chain, part)[:, owner, pairs]
+            if len(first):
+                found[chain, part, episode[first]] = np.add.reduceat(terms, first, axis=1).T
+    coordinates = {
+        "episode": np.arange(num_episodes),
+        "episode_name": ("episode", coordinate_of(demonstrations.episodes)),
+        "episode_task": ("episode", names["task"][task_of_episode]),
+    }
+    made_of = {"choices": (("chain", "draw", "episode"), found)}
+    return xr.Dataset(made_of, coords=coordinates | sample_coordinates(chains, length))
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+def stored_constants(environment: Environment) -> dict[str, Any]:
+    """Variables from which `stored_environment` rebuilds it; of the transitions, those that are not zero."""
+    matrix = environment.matrix
+    constants: dict[str, Any] = {
+        "discount": ((), environment.discount),
+        "start": (("state",), environment.start),
+        "is_terminal": (("state",), environment.is_terminal),
+        "available": (("state", "action"), environment.available),
+        "transition_probability": (("transition",), matrix.data),
+        "transition_next_state": (("transition",), matrix.indices.astype(np.int64)),
+        "transition_row": (("row",), matrix.indptr.astype(np.int64)),
+    }
+    if environment.coordinates is not None:
+        constants["coordinates"] = (("state", "axis"), environment.coordinates)
+    return constants
+
+
+def stored_environment(data: xr.DataTree) -> Environment:
+    stored = data["constant_data"].dataset
+    states, actions = json.loads(data.attrs["states"]), json.loads(data.attrs["actions"])
+    matrix = sp.csr_array(
+        (
+            stored["transition_probability"].values,
+            stored["transition_next_state"].values,
+            stored["transition_row"].values,
+        ),
+        shape=(len(states) * len(actions), len(states)),
+    )
+    return Environment(
+        matrix if len(states) > 500 else matrix.toarray().reshape(len(states), len(actions), len(states)),
+        discount=float(stored["discount"]),
+        states=states,
+        actions=actions,
+        available=stored["available"].values.astype(bool),
+        terminal=[state for state, ends in zip(states, stored["is_terminal"].values) if ends],
+        start=stored["start"].values,
+        coordinates=stored["coordinates"].values if "coordinates" in stored else None,
+    )

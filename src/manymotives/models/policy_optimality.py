@@ -1,0 +1,206 @@
+"""The paper's second model: a prior on how optimal the demonstrated policies are (MPO, section 4).
+
+π_m | a ~ Dirichlet policies            what task m does, whatever it wants
+ε_m ~ β                                 how far from optimal it may be
+ρ_m | π_m, ε_m ~ λ on {ρ: ‖V*_ρ − V^π_ρ‖_∞ < ε}        "reward_given_policy", as the paper has it
+a_t | s_t ~ π_m(s_t, ·)
+
+As printed, the rewards of other tasks say nothing about this one's (docs/optimality-theory.md has the proof). Factored
+the other way they do:
+
+ω ~ Dirichlet(κ λ)                      which rewards are common
+ρ_m ~ ω
+π_m, ε_m | ρ_m ∝ Dirichlet policies × β on {(π, ε): ‖V*_ρ − V^π_ρ‖_∞ < ε}             "policy_given_reward"
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.models.reward_policy import EVERYBODY, draw_rewards
+from manymotives.models.target import check_everyone_chose, checked_choices
+from manymotives.optimality import ExponentialOptimality, check_optimality
+from manymotives.policies import DirichletPolicy
+from manymotives.priors import Gamma, Prior, check_parameter
+from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.sharing import Hierarchical, Pooled, Separate
+
+FACTORISATIONS = ("reward_given_policy", "policy_given_reward")
+EMPTY_SETS = ("condition", "drop", "prior")
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyOptimalityModel:
+    """What agents may want × what they may do × how far from optimal that may be.
+
+    Parameters
+    ----------
+    reward
+        A prior, from which the method draws rewards to hold against policies; an array [N, S] of the only rewards in
+        question; or `RewardSet(...)`, which can also weigh and name them.
+    policy
+        `DirichletPolicy(concentration)`.
+    optimality
+        β, the prior of the gap ε between the demonstrated policy's value and the best, in the worst state:
+        `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
+        `mm.LogNormal(...)`, or `DistributionOptimality(F)`.
+    sharing
+        `Hierarchical()`, `Separate()` or `Pooled()`. Tasks that share have one concentration of policies; with
+        `factorisation="policy_given_reward"` they also learn from each other which rewards are common.
+    factorisation
+        "reward_given_policy": the paper's, whose rewards do not inform each other. "policy_given_reward": they do.
+    reward_concentration
+        κ: the weights of the rewards are Dirichlet(κ λ), the fewer rewards shared by all tasks the smaller κ. A
+        number or a prior. None: with the paper's factorisation the weights are λ; with the other, Gamma(shape=2,
+        rate=0.5), a handful of rewards among some ten tasks.
+    empty_set
+        Where no reward makes a policy ε-optimal, the paper's conditional is undefined. "condition": such ε are
+        impossible for that policy, so β is conditioned on the others; "drop": such pairs of policy and ε are
+        impossible, so policies far from optimal for every reward count less; "prior": there, λ.
+    scale_free
+        Measure loss in units of what there is to lose between the best policy and the worst. Without it, rewards that
+        hardly differ between states are favoured, because every policy is nearly optimal for them.
+    """
+
+    reward: Any = DirichletReward()
+    policy: Any = DirichletPolicy()
+    optimality: Any = ExponentialOptimality()
+    sharing: Any = Hierarchical()
+    factorisation: str = "reward_given_policy"
+    reward_concentration: Any = None
+    empty_set: str = "condition"
+    scale_free: bool = False
+
+    def __post_init__(self) -> None:
+        who = "PolicyOptimalityModel"
+        if not isinstance(self.reward, DirichletReward | BetaReward | GaussianReward | RewardSet):
+            if not hasattr(self.reward, "__array__") and not isinstance(self.reward, list | tuple):
+                raise InputError(
+                    f"{who}: reward must be DirichletReward(), BetaReward(), GaussianReward(), RewardSet(...) or an "
+                    f"array [N, S]; found {self.reward!r}."
+                )
+            object.__setattr__(self, "reward", RewardSet(self.reward))
+        if not isinstance(self.policy, DirichletPolicy):
+            raise InputError(f"{who}: policy must be DirichletPolicy(...); found {self.policy!r}.")
+        if not isinstance(self.sharing, Hierarchical | Separate | Pooled):
+            raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
+        check_optimality(self.optimality)
+        for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):
+            if getattr(self, word) not in allowed:
+                listed = ", ".join(f'"{name}"' for name in allowed)
+                raise InputError(f"{who}: {word} must be one of {listed}; found {getattr(self, word)!r}.")
+        if self.reward_concentration is not None:
+            check_parameter(self.reward_concentration, f"{who}: reward_concentration", "positive")
+            if not isinstance(self.reward_concentration, Prior) and np.ndim(self.reward_concentration):
+                raise InputError(f"{who}: reward_concentration must be a single number or a prior.")
+        if isinstance(self.policy.concentration, Prior):
+            if self.factorisation == "policy_given_reward":
+                raise InputError(
+                    f'{who}: with factorisation="policy_given_reward" the concentration of policies must be a number: '
+                    "policies of each reward are normalised, at a cost that a prior would multiply."
+                )
+            if self.empty_set == "drop" and isinstance(self.sharing, Hierarchical):
+                raise InputError(
+                    f'{who}: with empty_set="drop" tasks that share a concentration of policies inform it by how '
+                    'optimal they are, which is not implemented. Use "condition" or "prior", Separate(), or a number.'
+                )
+        given_reward = self.factorisation == "policy_given_reward"
+        if given_reward and self.reward_concentration is not None and not self.shares_rewards:
+            raise InputError(
+                f"{who}: reward_concentration says how alike the tasks of a population are; "
+                f"{type(self.sharing).__name__}() has none."
+            )
+
+    @property
+    def shares_rewards(self) -> bool:
+        """Whether tasks learn from each other which rewards are common."""
+        return self.factorisation == "policy_given_reward" and isinstance(self.sharing, Hierarchical)
+
+    @property
+    def weights_concentration(self) -> Any:
+        """κ, or None where the weights of rewards are λ itself."""
+        if self.reward_concentration is None and self.shares_rewards:
+            return Gamma(shape=2.0, rate=0.5)
+        return self.reward_concentration
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the model alone says, whatever the data."""
+        return ()
+
+    def bind(self, environment: Environment, demonstrations: Demonstrations) -> "OptimalityTarget":
+        """This model for these data."""
+        counts = checked_choices(environment, demonstrations)
+        if isinstance(self.sharing, Separate):
+            check_everyone_chose(demonstrations, counts)
+        tasks: tuple[Any, ...] = demonstrations.tasks
+        if isinstance(self.sharing, Pooled):
+            counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
+        return self.target(environment, tasks, counts)
+
+    def target(self, environment: Environment, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
+        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        if isinstance(self.reward, RewardSet):
+            size = (environment.num_states, environment.num_actions)[: 1 if self.reward.on == "state" else 2]
+            if self.reward.rewards.shape[1:] != size:
+                raise InputError(
+                    f"the rewards of the set have the shape {list(self.reward.rewards.shape[1:])}; this environment "
+                    f"needs {list(size)}."
+                )
+        return OptimalityTarget(environment, self, tasks, np.ascontiguousarray(counts, dtype=float))
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalityTarget:
+    """The model, the environment and the choices: everything a method reads."""
+
+    environment: Environment
+    model: PolicyOptimalityModel
+    tasks: tuple[Any, ...]  # one, "everybody", where they are pooled
+    counts: np.ndarray  # [M, S, A] floats
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.counts)
+
+    @property
+    def on(self) -> str:
+        return str(self.model.reward.on)
+
+    @property
+    def has_given_rewards(self) -> bool:
+        return isinstance(self.model.reward, RewardSet)
+
+    def reward_set(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rewards [N, S] or [N, S, A] to choose between, and their measure λ [N]; `count` of them if none are given."""
+        reward = self.model.reward
+        if isinstance(reward, RewardSet):
+            return reward.rewards, reward.weights
+        return draw_rewards(reward, self.environment, rng, count), np.full(count, 1.0 / count)
+
+    def draw_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray:
+        """Concentrations [draws, M] of policies given the choices of all who share one."""
+        policy, available = self.model.policy, self.environment.available
+        if isinstance(self.model.sharing, Separate):
+            each = [policy.draw_concentrations(rng, draws, own[None], available) for own in self.counts]
+            return np.stack(each, axis=1)
+        shared = policy.draw_concentrations(rng, draws, self.counts, available)
+        return np.repeat(shared[:, None], self.num_tasks, axis=1)
+
+    def draw_policies(self, rng: np.random.Generator, concentrations: np.ndarray, task: int | None) -> np.ndarray:
+        """Policies [draws, S, A] of a task given its choices, or of nobody in particular, one a concentration."""
+        counts = np.zeros_like(self.counts[0]) if task is None else self.counts[task]
+        return self.model.policy.draw(rng, concentrations, counts, self.environment.available)
+
+    def draw_reward_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray | None:
+        """κ [draws] from its prior, or None where there is none."""
+        given = self.model.weights_concentration
+        if given is None:
+            return None
+        if isinstance(given, Prior):
+            return given.draw(draws, seed=int(rng.integers(2**63)))
+        return np.full(draws, float(given))

@@ -1,0 +1,113 @@
+"""The loss of many policies for many rewards, as compiled loops over blocks of WIDTH rewards.
+
+    d_j(s, a) = V*_j(s) − Q*_j(s, a)                      what an action costs: not negative, known from planning
+    V*_j − V^π_j = (I − γP_π)^{-1} Σ_a π(a|·) d_j(·, a)   (subtract the Bellman equations of π from those of V*)
+
+so a policy needs one inverse, and each reward one product with it, of which only the largest entry is kept: nothing
+of size policies × rewards × states is ever stored. All terms are non-negative, so nothing cancels: small losses have
+all their digits, and the loss of an optimal policy is zero.
+
+Numba's cache watches this file, not `lanes.py`: after a change there, touch this one.
+"""
+
+import numpy as np
+from numba import njit
+
+from manymotives.planning.lanes import WIDTH, fused, load, spread, spread_from, store, where_greater
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+_inlined = njit(inline="always", error_model="numpy")
+
+POLICIES = 16  # whose inverses are held at a time …
+TILES = 8  # … while so many blocks of rewards pass by them
+
+
+@_compiled
+def fill_losses(transitions, policies, regrets, begin, end, out):
+    """Fill out[begin:end] of [K, tiles · WIDTH] with max_s V*_j(s) − V^π(s).
+
+    transitions [S·A, S] are already multiplied by the discount; policies [K, S, A]; regrets [tiles, S·A, WIDTH].
+    """
+    num_tiles = regrets.shape[0]
+    _, num_states, num_actions = policies.shape
+    columns = (num_states + WIDTH - 1) // WIDTH
+    inverses = np.empty((POLICIES, num_states, columns * WIDTH))
+    gain = np.empty((num_states, WIDTH))
+    for first in range(begin, end, POLICIES):
+        last = min(first + POLICIES, end)
+        for k in range(first, last):
+            discounted_visits(transitions, policies, k, inverses, k - first, columns)
+        for first_tile in range(0, num_tiles, TILES):
+            for k in range(first, last):
+                row = (k - first) * num_states * columns * WIDTH
+                for tile in range(first_tile, min(first_tile + TILES, num_tiles)):
+                    for s in range(num_states):
+                        x = spread(0.0)
+                        for a in range(num_actions):
+                            pair = s * num_actions + a
+                            cost = load(regrets, (tile * num_states) * num_actions + pair)
+                            x = fused(spread_from(policies, k * num_states * num_actions + pair), cost, x)
+                        store(gain, s, x)
+                    store(out, k * num_tiles + tile, largest_of_product(inverses, row, columns * WIDTH, gain))
+
+
+@_inlined
+def largest_of_product(matrices, begin, stride, x):
+    """max_s (G x)(s), where G's rows begin at `begin` and lie `stride` apart; four rows at a time."""
+    num_states = x.shape[0]
+    best = spread(0.0)
+    s = 0
+    while s + 4 <= num_states:
+        row0 = begin + s * stride
+        row1, row2, row3 = row0 + stride, row0 + 2 * stride, row0 + 3 * stride
+        y0, y1, y2, y3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        for j in range(num_states):
+            part = load(x, j)
+            y0 = fused(spread_from(matrices, row0 + j), part, y0)
+            y1 = fused(spread_from(matrices, row1 + j), part, y1)
+            y2 = fused(spread_from(matrices, row2 + j), part, y2)
+            y3 = fused(spread_from(matrices, row3 + j), part, y3)
+        y0 = where_greater(y1, y0, y1, y0)
+        y2 = where_greater(y3, y2, y3, y2)
+        y0 = where_greater(y2, y0, y2, y0)
+        best = where_greater(y0, best, y0, best)
+        s += 4
+    while s < num_states:
+        y0 = spread(0.0)
+        for j in range(num_states):
+            y0 = fused(spread_from(matrices, begin + s * stride + j), load(x, j), y0)
+        best = where_greater(y0, best, y0, best)
+        s += 1
+    return best
+
+
+@_inlined
+def discounted_visits(transitions, policies, k, inverses, slot, columns):
+    """inverses[slot] = (I − γP_π)^{-1} for policy k, columns padded with zeros to whole lanes.
+
+    Gauss–Jordan in place; the matrix is row diagonally dominant, so no pivoting is needed.
+    """
+    num_states, num_actions = policies.shape[1:]
+    base = slot * num_states * columns
+    for s in range(num_states):
+        for j in range(num_states):
+            moves = 0.0
+            for a in range(num_actions):
+                moves += policies[k, s, a] * transitions[s * num_actions + a, j]
+            inverses[slot, s, j] = (1.0 if s == j else 0.0) - moves
+        for j in range(num_states, columns * WIDTH):
+            inverses[slot, s, j] = 0.0
+    for p in range(num_states):
+        pivot = 1.0 / inverses[slot, p, p]
+        inverses[slot, p, p] = 1.0
+        for block in range(columns):
+            place = base + p * columns + block
+            store(inverses, place, load(inverses, place) * spread(pivot))
+        for s in range(num_states):
+            if s != p:
+                factor = spread(-inverses[slot, s, p])
+                inverses[slot, s, p] = 0.0
+                for block in range(columns):
+                    place = base + s * columns + block
+                    cleared = fused(factor, load(inverses, base + p * columns + block), load(inverses, place))
+                    store(inverses, place, cleared)

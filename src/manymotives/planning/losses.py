@@ -1,0 +1,122 @@
+"""How far many policies are from optimal for many rewards: ℓ_ij = max_s V*_j(s) − V^{π_i}_j(s) (paper, section 4)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from jaxtyping import Float
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.planning.compiled import discounted, in_parallel, suits
+from manymotives.planning.dense_losses import losses_traced
+from manymotives.planning.lanes import WIDTH
+from manymotives.planning.loss_kernels import POLICIES, fill_losses
+from manymotives.planning.problem import checked_policies, checked_rewards
+from manymotives.planning.verbs import reliable_plan
+
+CONSTANT = 1e-11  # of the size of values: a span below this is rounding
+NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time
+
+
+def loss_matrix(
+    environment: Environment, policies: Any, rewards: Any, *, on: str = "state", scale_free: bool = False
+) -> Any:
+    """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
+
+    Parameters
+    ----------
+    on
+        "state", or "state_action" with rewards [N, S, A].
+    scale_free
+        In units of what there is to lose: divided by max_s V*(s) − V°(s), where V° is the value of the worst policy. A
+        reward that hardly differs between states makes every policy nearly optimal; on this scale it does not.
+    """
+    given = checked_rewards(environment, rewards, on)
+    checked = checked_policies(environment, policies)
+    for word, shape, batch in (
+        ("policies", checked.shape, checked.shape[:-2]),
+        ("rewards", np.shape(rewards), given.batch),
+    ):
+        if len(batch) != 1:
+            raise InputError(f"{word} must be a list of several, with one axis in front; found {list(shape)}.")
+    if given.is_jax or isinstance(checked, jax.Array):
+        found = losses_traced(environment, checked, given.values)
+        return found / spans(environment, rewards, on=on)[None] if scale_free else found
+    values = given.values if on == "state_action" else given.values[..., 0]
+    return Contest.between(environment, values, on=on, scale_free=scale_free).losses(checked)
+
+
+def spans(environment: Environment, rewards: Any, *, on: str = "state", best: Any = None) -> Any:
+    """What there is to lose [N]: max_s V*(s) − V°(s) between the best policy and the worst; `best` is V*, if known."""
+    if best is None:
+        best = reliable_plan(environment, rewards, on=on).value
+    return (best + reliable_plan(environment, -rewards, on=on).value).max(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Rewards planned for once, to be held against as many policies as one likes."""
+
+    environment: Environment
+    num_rewards: int
+    regrets: np.ndarray  # V* − Q*: tiles [N / WIDTH, S·A, WIDTH] for the compiled loops, or [N, S·A]
+    spans: np.ndarray  # [N] what there is to lose
+    scale_free: bool = False
+
+    @classmethod
+    def between(
+        cls, environment: Environment, rewards: np.ndarray, *, on: str = "state", scale_free: bool = False
+    ) -> "Contest":
+        """Of rewards [N, S] or [N, S, A]."""
+        found = reliable_plan(environment, rewards, on=on)
+        span = spans(environment, rewards, on=on, best=found.value)
+        if scale_free and (span <= CONSTANT * np.maximum(1.0, np.abs(found.value).max(axis=1))).any():
+            raise InputError(
+                f"reward {int(np.argmin(span))} is constant: every policy is optimal for it, and a loss without a "
+                "scale does not exist. Leave it out, or use scale_free=False."
+            )
+        regret = np.where(np.isfinite(found.q), np.maximum(found.value[..., None] - found.q, 0.0), 0.0)
+        regret = regret.reshape(len(regret), -1)
+        if suits(environment):
+            missing = -len(regret) % WIDTH
+            regret = np.concatenate([regret, np.zeros((missing, regret.shape[1]))])
+            regret = np.ascontiguousarray(regret.reshape(-1, WIDTH, regret.shape[1]).swapaxes(1, 2))
+        return cls(environment, len(found.value), regret, span, scale_free)
+
+    def losses(self, policies: Float[np.ndarray, "K S A"]) -> Float[np.ndarray, "K N"]:
+        """ℓ_ij of these policies; in units of the spans if that is what was asked for."""
+        found = self._dense(policies) if suits(self.environment) else self._sparse(policies)
+        if self.scale_free:
+            found /= self.spans
+        return found
+
+    def _dense(self, policies: np.ndarray) -> np.ndarray:
+        policies = np.require(policies, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+        out = np.empty((len(policies), len(self.regrets) * WIDTH))
+        transitions = discounted(self.environment)
+
+        def work(begin: int, end: int) -> None:
+            fill_losses(transitions, policies, self.regrets, begin, end, out)
+
+        in_parallel(work, len(policies), cost=policies.shape[1] ** 2 * out.shape[1], block=POLICIES)
+        return out[:, : self.num_rewards]
+
+    def _sparse(self, policies: np.ndarray) -> np.ndarray:
+        """One sparse factorisation a policy; as many rewards at a time as memory likes."""
+        environment = self.environment
+        num_states, num_actions = environment.num_states, environment.num_actions
+        out = np.empty((len(policies), self.num_rewards))
+        step = max(1, NUMBERS // num_states)
+        rows, pairs = np.repeat(np.arange(num_states), num_actions), np.arange(num_states * num_actions)
+        for k, policy in enumerate(policies):
+            chosen = sp.csr_array((policy.ravel(), (rows, pairs)), shape=(num_states, len(pairs)))
+            matrix = sp.eye_array(num_states) - environment.discount * (chosen @ environment.matrix)
+            factors = spl.splu(matrix.tocsc())
+            for begin in range(0, self.num_rewards, step):
+                part = slice(begin, begin + step)
+                out[k, part] = factors.solve(chosen @ self.regrets[part].T).max(axis=0)
+        return np.maximum(out, 0.0, out=out)

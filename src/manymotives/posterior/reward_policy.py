@@ -1,0 +1,122 @@
+"""The posterior of a `RewardPolicyModel`: temperatures, predictions, the population."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.errors import InputError
+from manymotives.families import draw_all
+from manymotives.models import RewardPolicyModel, Target
+from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.target import log_choice_probabilities
+from manymotives.planning import plan
+from manymotives.posterior.common import Posterior
+from manymotives.sharing import Pooled, Separate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RewardPolicyPosterior(Posterior):
+    """What each task wants and how consistently it acts on it."""
+
+    model: RewardPolicyModel
+
+    @property
+    def inverse_temperatures(self) -> xr.DataArray:
+        """Draws (chain, draw, task) of how consistently each task acts; the known value where it was fixed."""
+        drawn = self.data["posterior"].dataset
+        if "inverse_temperature" in drawn:
+            return self._for_each_task(drawn["inverse_temperature"])
+        known = self.data["constant_data"].dataset["inverse_temperature"]
+        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    @property
+    def lapses(self) -> xr.DataArray:
+        """Draws (chain, draw, task) of the probability of choosing blindly; the known value where it was fixed."""
+        drawn = self.data["posterior"].dataset
+        if "lapse" in drawn:
+            return self._for_each_task(drawn["lapse"])
+        known = self.data["constant_data"].dataset["lapse"]
+        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    def canonical(self) -> xr.Dataset:
+        """As every posterior's, with the scale moved into `inverse_temperature`."""
+        temperature = self.inverse_temperatures
+        reward, scale = self._in_unit_range(temperature.values if self.model.choice.is_soft else None)
+        return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
+
+    def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
+        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
+        if draws < 1:
+            raise InputError(f"draws must be at least 1; found {draws}.")
+        reward = self.data["posterior"].dataset["reward"].stack(sample=("chain", "draw")).transpose("sample", ...)
+        every = -(-reward.sizes["sample"] // draws)
+        pick = slice(None, None, every)
+        reward = reward.isel(sample=pick).fillna(0.0)
+
+        def flat(values: xr.DataArray) -> np.ndarray:
+            if "task" not in reward.dims:
+                values = values.isel(task=0)
+            return values.stack(sample=("chain", "draw")).transpose("sample", ...).isel(sample=pick).values
+
+        temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
+        soft = temperature if self.model.choice.is_soft else None
+        total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
+        for begin in range(0, len(reward), 64):
+            part = slice(begin, begin + 64)
+            q = plan(
+                self.environment,
+                reward.values[part],
+                on=self.model.reward.on,
+                inverse_temperature=None if soft is None else soft[part],
+            ).q
+            total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
+        policy = total / len(reward)
+        if "task" not in reward.dims:
+            policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))
+        return self._labelled_policy(policy, ("task",), {"task": self._task_coordinate})
+
+    def population(self, *, seed: int = 0) -> xr.Dataset:
+        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
+        drawn = self.data["posterior"].dataset
+        if isinstance(self.model.sharing, Separate):
+            raise InputError(
+                "under Separate() tasks have no population: a new subject is drawn from the prior, which is in "
+                'posterior.data["prior"].'
+            )
+        if isinstance(self.model.sharing, Pooled):
+            return drawn[[name for name in ("reward", "inverse_temperature", "lapse") if name in drawn]]
+        target = self.target
+        shape = (drawn.sizes["chain"], drawn.sizes["draw"])
+        values = [drawn[block.name].values.reshape(int(np.prod(shape)), -1) for block in target.blocks]
+        values = [
+            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
+            for block, value in zip(target.blocks, values)
+        ]
+        hyper = np.concatenate(values, axis=1) if values else np.zeros((int(np.prod(shape)), 0))
+        parameters = np.ascontiguousarray(target.parameters_at(hyper))
+        u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
+        nobody = np.zeros(len(u), dtype=int)
+        reward = target.rewards(u)
+        if target.on == "state_action":
+            reward = np.where(self.environment.available, reward, np.nan)
+        dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
+        made = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
+        for name, place, found in (
+            ("inverse_temperature", target.anatomy.temperature, target.temperatures),
+            ("lapse", target.anatomy.lapse, target.lapses),
+        ):
+            if place >= 0:
+                made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
+        coordinates = {name: drawn[name] for name in dims if name in drawn.coords}
+        return xr.Dataset(made, coords=coordinates)
+
+    @cached_property
+    def target(self) -> Target:
+        """What was sampled from, rebuilt from what is stored."""
+        counts = self.data["observed_data"].dataset["counts"].values.astype(float)
+        pooled = isinstance(self.model.sharing, Pooled)
+        tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
+        return self.model.target(self.environment, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)

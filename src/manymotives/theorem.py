@@ -1,0 +1,55 @@
+"""The paper's Theorem 1: how far the value of anything, averaged over K sampled policies, is from its expectation.
+
+For rewards in [0, 1] values lie in [0, 1 / (1 − γ)]. Hoeffding's inequality for one state, with probability δ = 2 / √K
+of failing, gives the bound as printed,
+
+    E |V(s) − V̂(s)| ≤ (2 + √(ln K) / 2) / ((1 − γ) √K).
+
+The paper states it for the largest error over states. That needs a union over S states, δ / S each, which adds to the
+root:  (2 + √(ln K + 2 ln S) / 2) / ((1 − γ) √K).
+"""
+
+import math
+
+from manymotives.errors import InputError
+
+
+def theorem_bound(draws: int, discount: float, states: int | None = None) -> float:
+    """The bound of Theorem 1 on the expected error of a value function estimated from `draws` policies.
+
+    Parameters
+    ----------
+    states
+        None: as printed, which holds for each state. A number: for the largest error over so many states.
+
+    It holds for a finite set of rewards between 0 and 1; what a random set misses is not in it.
+    """
+    _check(draws, discount, states)
+    spread = math.log(draws) + (0.0 if states is None else 2.0 * math.log(states))
+    return (2.0 + 0.5 * math.sqrt(spread)) / ((1.0 - discount) * math.sqrt(draws))
+
+
+def draws_needed(accuracy: float, discount: float, states: int | None = None) -> int:
+    """The smallest number of policies for which `theorem_bound` is at most `accuracy`."""
+    if not 0 < accuracy < math.inf:
+        raise InputError(f"accuracy must be positive; found {accuracy!r}.")
+    _check(1, discount, states)
+    low, high = 0, 1
+    while theorem_bound(high, discount, states) > accuracy:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if theorem_bound(middle, discount, states) > accuracy:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _check(draws: int, discount: float, states: int | None) -> None:
+    if draws < 1:
+        raise InputError(f"draws must be at least 1; found {draws}.")
+    if not 0 <= discount < 1:
+        raise InputError(f"discount must be in [0, 1); found {discount!r}.")
+    if states is not None and states < 1:
+        raise InputError(f"states must be at least 1; found {states}.")
