@@ -173,3 +173,29 @@ def _steps(q, temperature, states, actions, m, num_states, num_actions, chosen, 
     for step in range(chosen.size):
         total += chosen[step] - math.log(normalisers[step])
     return total
+
+
+@njit(error_model="numpy")
+def losses_by_value_iteration(transitions, discount, policies, rewards, tolerance):
+    """max_s V*(s) − V^π(s) [K, N], both values by sweeps from zero for every pair: as one would write it."""
+    num_states, num_actions, _ = transitions.shape
+    losses = np.empty((len(policies), len(rewards)))
+    for i in range(len(policies)):
+        for j in range(len(rewards)):
+            best, ours = np.zeros(num_states), np.zeros(num_states)
+            change = np.inf
+            while change > tolerance:
+                change = 0.0
+                for s in range(num_states):
+                    top, mean = -np.inf, 0.0
+                    for a in range(num_actions):
+                        q, own = rewards[j, s], rewards[j, s]
+                        for t in range(num_states):
+                            q += discount * transitions[s, a, t] * best[t]
+                            own += discount * transitions[s, a, t] * ours[t]
+                        top = max(top, q)
+                        mean += policies[i, s, a] * own
+                    change = max(change, abs(top - best[s]), abs(mean - ours[s]))
+                    best[s], ours[s] = top, mean
+            losses[i, j] = np.max(best - ours)
+    return losses

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import planning, sampling
+from benchmarks import optimality, planning, sampling
 
-GROUPS = {"planning": planning.rows, "sampling": sampling.rows}
+GROUPS = {"planning": planning.rows, "sampling": sampling.rows, "optimality": optimality.rows}
 
 
 def main() -> int:

@@ -4,12 +4,19 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
 
 run = CliRunner().invoke
+
+
+@pytest.fixture
+def in_a_hurry(monkeypatch):
+    """Chains too short to trust, for tests of what surrounds them."""
+    monkeypatch.setattr("manymotives.demo.Gibbs", lambda **settings: mm.Gibbs(draws=20, warmup=20, thin=2))
 
 
 def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path):
@@ -35,7 +42,7 @@ def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path)
     assert loaded.tasks == ("subject 1", "subject 2", "subject 3", "subject 4")
 
 
-def test_demo_gives_the_same_results_for_the_same_seed(tmp_path):
+def test_demo_gives_the_same_results_for_the_same_seed(tmp_path, in_a_hurry):
     for name in ("one", "two"):
         arguments = ["demo", "--out", str(tmp_path / name), "--tasks", "2", "--steps", "10", "--seed", "7"]
         assert run(app, arguments).exit_code == 0
@@ -44,7 +51,7 @@ def test_demo_gives_the_same_results_for_the_same_seed(tmp_path):
         assert first == second
 
 
-def test_many_tasks_are_cut_short_on_the_screen(tmp_path):
+def test_many_tasks_are_cut_short_on_the_screen(tmp_path, in_a_hurry):
     result = run(app, ["demo", "--out", str(tmp_path), "--tasks", "101", "--steps", "5"])
     assert "… and 81 more subjects" in result.output
     assert len(pd.read_csv(tmp_path / "subjects.csv")) == 101

@@ -277,6 +277,8 @@ GALLERY = {
     "contrasts of one": lambda: fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK).to_frame("task"),
     "no folder to save to": lambda: fit(mm.RewardPolicyModel(), QUICK).save("nowhere/run.nc"),
     "maps without coordinates": lambda: mm.plot_maps(ROOMS, {"truth": np.ones((1, 3))}, ["ann"]),
+    "weights of the other model": lambda: mm.plot_weights(fit(mm.RewardPolicyModel(), QUICK)),
+    "weights of too many": lambda: mm.plot_weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
 }

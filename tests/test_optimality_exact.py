@@ -182,16 +182,15 @@ def test_drawn_rewards_have_their_weights():
 
 
 class Given(mm.DirichletPolicy):
-    """Policies that somebody else has drawn, in the order in which they are asked for."""
+    """Policies [K, M, S, A] that somebody else has drawn, the first of each task first."""
 
-    def __init__(self, policies):  # [K, M, S, A]
+    def __init__(self, policies):
         super().__init__(0.7)
-        object.__setattr__(self, "queues", {})
         object.__setattr__(self, "policies", policies)
+        object.__setattr__(self, "tasks", {})
 
     def draw(self, rng, concentrations, counts, available):
-        key = counts.tobytes()
-        task = self.queues.setdefault(key, len(self.queues))
+        task = self.tasks.setdefault(counts.tobytes(), len(self.tasks))
         return self.policies[: len(concentrations), task]
 
 
@@ -262,7 +261,7 @@ def test_the_likelihood_of_a_reward():
     model = mm.PolicyOptimalityModel(rewards, mm.DirichletPolicy(0.7), mm.ExponentialOptimality(2.5))
     target = model.target(environment, ("a", "b"), counts)
     contest = Contest.between(environment, rewards)
-    before, _ = _average(target, contest, np.full(40_000, 0.7), -1, 0, 5000)
+    before, _ = _average(target, contest, np.full(40_000, 0.7), None, 0, 5000)
     for m in range(2):
         after, size = _average(target, contest, np.full(40_000, 0.7), m, 0, 5000)
         assert np.abs(np.exp(after - before) / expected[m] - 1).max() < (4 * error[m]).max()

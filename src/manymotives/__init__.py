@@ -19,7 +19,15 @@ from manymotives.io import from_gymnasium, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
 from manymotives.planning import Plan, evaluate, loss, loss_matrix, plan
-from manymotives.plots import plot_calibration, plot_choices, plot_maps, plot_recovery, plot_rewards
+from manymotives.plots import (
+    plot_calibration,
+    plot_choices,
+    plot_maps,
+    plot_optimality,
+    plot_recovery,
+    plot_rewards,
+    plot_weights,
+)
 from manymotives.policies import DirichletPolicy
 from manymotives.posterior import Posterior
 from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
@@ -76,8 +84,10 @@ __all__ = [
     "plot_calibration",
     "plot_choices",
     "plot_maps",
+    "plot_optimality",
     "plot_recovery",
     "plot_rewards",
+    "plot_weights",
     "read_demonstrations",
     "read_environment",
     "recover",

@@ -1,7 +1,7 @@
 """The command line: `manymotives COMMAND --help` says what each does."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import matplotlib
 import typer
@@ -32,6 +32,10 @@ def demo(
 ) -> None:
     """Simulate subjects with different motives, infer what each of them wants, and hold it against the truth."""
     console = Console()
+    try:
+        out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
+    except OSError as error:
+        _cannot_write(console, out, error)
     console.print(
         f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
         "to be in some places more than in others; from the steps alone we infer where. (Compiling takes a minute "
@@ -71,7 +75,11 @@ def demo(
     try:
         files = result.write(out)
     except OSError as error:
-        console.print(f"Cannot write to {out}: {error.strerror}.", style="red")
-        raise typer.Exit(INPUT_ERROR) from None
+        _cannot_write(console, out, error)
     for path, what in files:
         console.print(f"[bold]{path}[/bold]  {what}")
+
+
+def _cannot_write(console: Console, out: Path, error: OSError) -> NoReturn:
+    console.print(f"Cannot write to {out}: {error.strerror}.", style="red")
+    raise typer.Exit(INPUT_ERROR) from None

@@ -12,28 +12,27 @@ TASKS_AT_A_TIME = 100
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 
 
-def mixing_warnings(posterior: xr.Dataset) -> tuple[str, ...]:
+def mixing_warnings(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> tuple[str, ...]:
     """R-hat and effective sample sizes of everything, the worst by name."""
-    watched = posterior.drop_vars([name for name in ("weight", "policy") if name in posterior])
+    watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
     if posterior.sizes["draw"] < 4:
         return (f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",)
     found = []
-    spread = watched["reward"].std("draw")
-    if bool((spread == 0).any()):
+    if "reward" in watched and bool((watched["reward"].std("draw") == 0).any()):
         found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
     if posterior.sizes["chain"] > 1:
         worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
         if not worst <= RHAT:
             found.append(
                 f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
-                "quantities. Draw more (a larger `thin` or `warmup` helps most), and do not trust those."
+                f"quantities. Do not trust those. {remedy}"
             )
     for kind in ("bulk", "tail"):
         worst, place, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
         if not worst >= EFFECTIVE:
             found.append(
                 f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
-                f"{EFFECTIVE:.0f} for {bad} of {count} quantities. Raise `thin` or `draws`."
+                f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
             )
     return tuple(found)
 

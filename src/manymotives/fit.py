@@ -122,19 +122,24 @@ def fit(
     data.attrs["method"] = json.dumps(record_of(chosen))
     if start is not None and chosen.is_markov_chain:
         data = _joined(start.data, data)
-    data.attrs["warnings"] = json.dumps([*draws.warnings, *_warnings(data, model, demonstrations, environment)])
+    data.attrs["warnings"] = json.dumps([*draws.warnings, *_warnings(data, model, chosen, demonstrations, environment)])
     return way.posterior(data, model, environment)
 
 
 def _warnings(
-    data: xr.DataTree, model: Any, demonstrations: Demonstrations, environment: Environment
+    data: xr.DataTree, model: Any, method: Any, demonstrations: Demonstrations, environment: Environment
 ) -> tuple[str, ...]:
     """What to be careful about, beyond what the method itself has to say."""
     drawn, counts = data["posterior"].dataset, data["observed_data"].dataset["counts"]
     lives = ~environment.is_terminal
     by_policies = isinstance(model, PolicyOptimalityModel)
+    mixing: tuple[str, ...] = ()
+    if by_policies and drawn.sizes["chain"] > 1:  # rewards of a set are often the same in a state, whoever has them
+        mixing = mixing_warnings(drawn.drop_vars(["reward", "policy"], errors="ignore"), "Raise `draws`.")
+    elif method.is_markov_chain:
+        mixing = mixing_warnings(drawn)
     return (
-        *(mixing_warnings(drawn) if drawn.sizes["chain"] > 1 else ()),
+        *mixing,
         *model.warnings,
         *demonstrations.warnings,
         *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),

@@ -15,7 +15,7 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label, index_of
-from manymotives.posterior import Posterior
+from manymotives.posterior import PolicyOptimalityPosterior, Posterior
 from manymotives.recovery import Recovery
 
 # Okabe & Ito's colours, told apart by the colour-blind too
@@ -169,6 +169,53 @@ def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequen
         panel.set_title(str(task), fontsize=8)
     figure.colorbar(marks, ax=panels, shrink=0.8, label="reward")
     return figure
+
+
+def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
+    """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    weights = _optimality(posterior).weights
+    names = tuple(weights["candidate"].values.tolist())
+    if len(names) > 60:
+        raise InputError(f"plot_weights draws the weights of a few named rewards; there are {len(names)}.")
+    axes = plot_table(
+        weights.values,
+        tuple(weights["task"].values.tolist()),
+        names,
+        title="Which reward each task has",
+        bar_label="posterior probability",
+        axes=axes,
+    )
+    axes.set_xlabel("reward")
+    return axes
+
+
+def plot_optimality(posterior: Any, *, axes: Axes | None = None) -> Axes:
+    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
+    losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
+    tasks = losses["task"].values.tolist()
+    place = np.arange(len(tasks))
+    low, middle, high = losses.quantile([0.025, 0.5, 0.975], dim="sample").values
+    before = posterior.data["prior"].dataset["optimality_gap"].quantile([0.025, 0.975]).values
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6, min(16.0, 1.6 + 0.28 * len(tasks))), layout="constrained")
+    axes.axvspan(*before, color="0.92", label="gap ε beforehand, 95 %")
+    axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
+    axes.plot(middle, place, "o", color=COLOURS[0], markersize=4.5, label="median")
+    step = -(-len(tasks) // 40)
+    axes.set_yticks(place[::step], [str(task) for task in tasks[::step]])
+    axes.set_ylim(len(tasks) - 0.4, -0.6)
+    axes.set_xlim(left=0.0)
+    unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"
+    axes.set_xlabel(f"lost in the worst state, {unit}")
+    axes.set_title("How far from optimal they are")
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def _optimality(posterior: Any) -> PolicyOptimalityPosterior:
+    if not isinstance(posterior, PolicyOptimalityPosterior):
+        raise InputError("this picture is of the posterior of a PolicyOptimalityModel.")
+    return posterior
 
 
 def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:

@@ -8,7 +8,6 @@ two averages over policies, drawn given the task's choices and given none. From 
 mixture with common weights ω ~ Dirichlet(κ λ), sampled by Gibbs with ω integrated out.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,13 @@ from manymotives.errors import InputError
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.integral_kernels import share_rewards
 from manymotives.inference.progress import Progress
-from manymotives.inference.rewards_given_policies import AT_A_TIME, LARGEST_POLICIES, log_likelihood, stream_of
+from manymotives.inference.rewards_given_policies import (
+    AT_A_TIME,
+    LARGEST_POLICIES,
+    block_size,
+    drawn_policies,
+    log_likelihood,
+)
 from manymotives.inference.weights import resampled
 from manymotives.models import OptimalityTarget
 from manymotives.optimality import gaps_beyond, log_survival_of
@@ -29,7 +34,6 @@ CHAINS = 4
 SWEEPS = 20  # between two draws
 WARMUP = 1_000  # sweeps
 FEW_POLICIES = 20.0  # effective ones, below which an average over policies is that of a handful
-NOBODY = -1  # policies that nobody's choices inform
 
 
 def policies_given_rewards(
@@ -46,11 +50,11 @@ def policies_given_rewards(
     num_tasks = target.num_tasks
     common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
     concentration = target.draw_concentrations(common, draws)
-    step = max(1, AT_A_TIME // max(len(measure), target.environment.available.size))
+    step = block_size(AT_A_TIME, max(len(measure), target.environment.available.size))
     average = np.empty((num_tasks, len(measure)))
     effective = np.empty_like(average)
     with progress.of(draws * (num_tasks + 1), "policies") as report:
-        beforehand, before_size = _average(target, contest, concentration[:, 0], NOBODY, seed, step)
+        beforehand, before_size = _average(target, contest, concentration[:, 0], None, seed, step)
         report.update(draws)
         for m in range(num_tasks):
             average[m], effective[m] = _average(target, contest, concentration[:, m], m, seed, step)
@@ -102,12 +106,14 @@ def policies_given_rewards(
 
 
 def _average(
-    target: OptimalityTarget, contest: Contest, concentration: np.ndarray, task: int, seed: int, step: int
+    target: OptimalityTarget, contest: Contest, concentration: np.ndarray, task: int | None, seed: int, step: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """log E β̄(ℓ(π, ρ_j)) [N] over a task's policies, or nobody's, and how many policies each stands on [N]."""
     log_survival = log_survival_of(target.model.optimality)
     once, twice = [], []
-    for policies in _policies(target, concentration, task, seed, step):
+    for begin in range(0, len(concentration), step):
+        part = slice(begin, min(begin + step, len(concentration)))
+        policies, _ = drawn_policies(target, concentration, task, seed, part)
         tails = log_survival(contest.losses(policies))
         once.append(logsumexp(tails, axis=0))
         twice.append(logsumexp(2 * tails, axis=0))
@@ -115,16 +121,6 @@ def _average(
     with np.errstate(invalid="ignore"):
         size = np.exp(2 * first - second)
     return first - np.log(len(concentration)), np.nan_to_num(size)
-
-
-def _policies(
-    target: OptimalityTarget, concentration: np.ndarray, task: int, seed: int, step: int
-) -> Iterator[np.ndarray]:
-    """Blocks of a task's policies: the same ones each time they are asked for."""
-    rng = stream_of(seed, task + 1)
-    who = None if task == NOBODY else task
-    for begin in range(0, len(concentration), step):
-        yield target.draw_policies(rng, concentration[begin : begin + step], who)
 
 
 def _shared(
@@ -171,7 +167,7 @@ def _with_policies(
     policy_mean = np.empty((num_tasks, *shape))
     for m in range(num_tasks):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(6, m)))
-        policies = np.concatenate(list(_policies(target, concentration[:, m], m, seed, len(concentration))))
+        policies, _ = drawn_policies(target, concentration[:, m], m, seed, slice(0, len(concentration)))
         drawn = index[:, :, m].ravel()
         chosen = np.empty(len(drawn), dtype=np.int64)
         losses = np.empty(len(drawn))

@@ -18,6 +18,7 @@ from manymotives.models import OptimalityTarget
 from manymotives.planning import Contest
 
 AT_A_TIME = 2_000_000  # losses of one block; on a device, fifty times as many
+CHUNK = 100  # policies that share a stream of random numbers
 LARGEST_POLICIES = 20_000_000  # numbers, of all policies drawn: beyond it only their means are kept
 
 
@@ -36,7 +37,6 @@ def rewards_given_policies(
     common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
     concentration = target.draw_concentrations(common, draws)
     kappa = target.draw_reward_concentrations(common, draws)
-    streams = [stream_of(seed, m) for m in range(num_tasks)]
     index = np.empty((draws, num_tasks), dtype=np.int64)
     gap, loss, log_mass, likelihood = np.empty((4, draws, num_tasks))
     size = target.environment.available.size
@@ -45,18 +45,23 @@ def rewards_given_policies(
     policy_sum = np.zeros((num_tasks, *target.environment.available.shape))
     sums = [_Sum(num_rewards) for _ in range(num_tasks)]
     on_device = Device(target, rewards) if device == "gpu" else None
-    step = max(1, AT_A_TIME * (1 if on_device is None else 50) // max(num_rewards, size))
+    step = block_size(AT_A_TIME * (1 if on_device is None else 50), max(num_rewards, size))
     judge = on_device.judge if on_device else _judge_here(target, contest)
     made = 0
     with progress.of(draws, "policies") as report:
         try:
             for begin in range(0, draws, step):
                 part = slice(begin, min(begin + step, draws))
-                count = part.stop - begin
-                for m, rng in enumerate(streams):
-                    policies = target.draw_policies(rng, concentration[part, m], m)
-                    shares = measure[None] if kappa is None else _dirichlet(rng, kappa[part, None] * measure)
-                    found = judge(policies, shares, 1.0 - rng.random((count, 2)))
+                for m in range(num_tasks):
+                    policies, rngs = drawn_policies(target, concentration[:, m], m, seed, part)
+                    uniforms = np.concatenate([1.0 - rng.random((CHUNK, 2)) for rng in rngs])[: len(policies)]
+                    shares = measure[None]
+                    if kappa is not None:
+                        tables = [
+                            _dirichlet(rng, each[:, None] * measure) for rng, each in zip(rngs, _chunks(kappa, part))
+                        ]
+                        shares = np.concatenate(tables)
+                    found = judge(policies, shares, uniforms)
                     sums[m].add(found)
                     index[part, m], gap[part, m], loss[part, m] = found.drawn, found.gap, found.loss
                     log_mass[part, m] = found.log_mass
@@ -73,11 +78,11 @@ def rewards_given_policies(
     warnings += _unexplained(target, log_mass[:made])
     chosen = np.repeat(np.arange(made)[:, None], num_tasks, axis=1)
     policy_mean = policy_sum / made
-    for m, rng in enumerate(streams):
+    for m in range(num_tasks):
         impossible = ~np.isfinite(log_mass[:made, m])
         if model.empty_set == "drop" or (model.empty_set == "condition" and impossible.any()):
             log_weight = log_mass[:made, m] if model.empty_set == "drop" else np.where(impossible, -np.inf, 0.0)
-            chosen[:, m] = resampled(rng, log_weight, made)
+            chosen[:, m] = resampled(np.random.default_rng([seed, m]), log_weight, made)
             if keep:
                 policy_mean[m] = kept[chosen[:, m], m].mean(axis=0)
     each = (chosen, np.arange(num_tasks))
@@ -99,9 +104,30 @@ def rewards_given_policies(
     )
 
 
-def stream_of(seed: int, task: int) -> np.random.Generator:
-    """A task's own random numbers, the same whoever else is there."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, task)))
+def block_size(numbers: int, each: int) -> int:
+    """How many policies make so many numbers: whole chunks."""
+    return CHUNK * max(1, numbers // each // CHUNK)
+
+
+def drawn_policies(
+    target: OptimalityTarget, concentration: np.ndarray, task: int | None, seed: int, part: slice
+) -> tuple[np.ndarray, list[np.random.Generator]]:
+    """Policies `part` of a task (None: of nobody's choices) and the streams they came from, one a chunk.
+
+    The same policies whatever the blocks they are asked for in, and whoever else is there.
+    """
+    place = 0 if task is None else task + 1
+    first = part.start // CHUNK
+    rngs = [
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, place, first + chunk)))
+        for chunk in range(-(-(part.stop - part.start) // CHUNK))
+    ]
+    tables = [target.draw_policies(rng, each, task) for rng, each in zip(rngs, _chunks(concentration, part))]
+    return np.concatenate(tables), rngs
+
+
+def _chunks(values: np.ndarray, part: slice) -> list[np.ndarray]:
+    return [values[begin : min(begin + CHUNK, part.stop)] for begin in range(part.start, part.stop, CHUNK)]
 
 
 def log_likelihood(policies: np.ndarray, counts: np.ndarray) -> np.ndarray:
