@@ -214,7 +214,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
     """The largest error over states of E V*_ρ, estimated from K policies, 10³ times, against the bounds.
 
     For a finite set of rewards between 0 and 1. The truth is the estimate from as many policies as all repetitions
-    together. The control, a bound a hundred times smaller, must be broken.
+    together. The control, a bound a hundred times smaller, must be seen to be false.
     """
     rng = np.random.default_rng(3)
     rewards = rng.random((12, 3))
@@ -233,10 +233,9 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
         for states in (None, 3):
             bound = mm.theorem_bound(size, TRIANGLE.discount, states)
             assert mean + 4 * standard_error < bound
-            assert mean - 4 * standard_error > bound / 300  # the control: it is seen to be false
+            assert mean - 4 * standard_error > bound / 100  # the control: it is seen to be false
             ratios[size, states] = bound / mean
-    print(ratios)
-    assert min(ratios.values()) > 5  # as loose as the documentation says
+    assert 35 < min(ratios.values()) < max(ratios.values()) < 50  # as loose as docs/optimality-theory.md says
 
 
 # ---- calibration ---------------------------------------------------------------------------------------------------

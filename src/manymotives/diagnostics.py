@@ -69,8 +69,7 @@ def policy_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
         places = counts["state"].values[unseen[worst]]
         found.append(
             f"{len(some)} of {len(unseen)} tasks were never seen to choose in states where others were; their policies "
-            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {len(places)} states "
-            f"({_listed(places)})."
+            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {_counted(places, 'state')}."
         )
     return tuple(found)
 
@@ -132,6 +131,10 @@ def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, s
     if count == 0:
         extreme = 1.0 if largest else np.inf
     return extreme, place, bad, count
+
+
+def _counted(names: np.ndarray, word: str) -> str:
+    return f"{len(names)} {word}{'s' if len(names) > 1 else ''} ({_listed(names)})"
 
 
 def _listed(names: Iterable[object], most: int = 8) -> str:

@@ -12,12 +12,13 @@ from manymotives.inference.policies_given_rewards import policies_given_rewards
 from manymotives.inference.progress import Progress
 from manymotives.inference.rewards_given_policies import rewards_given_policies
 from manymotives.models import OptimalityTarget
-from manymotives.optimality import DistributionOptimality
+from manymotives.optimality import DistributionOptimality, log_survival_of
 from manymotives.planning import Contest
 
 NUM_REWARDS = 2_000
 FEW_REWARDS = 10.0  # effective ones, below which the set is too coarse for what the choices say
 FLAT = 0.01  # of the largest span: below it, a given reward makes nearly every policy nearly optimal
+SURPRISING = 0.025  # prior probability of a gap beyond what a task loses
 FAVOURS_FLAT = 0.75  # of the average span beforehand
 
 
@@ -70,7 +71,7 @@ class OptimalityMonteCarlo:
             "effective_rewards": (("task",), effective),
             "mean_span": (("task",), spread),
         }
-        more = _about_rewards(target, contest, measure, effective, spread)
+        more = _about_rewards(target, contest, measure, effective, spread) + _about_gaps(target, found.loss)
         return replace(found, statistics=statistics, warnings=found.warnings + more)
 
     def _check_device(self, target: OptimalityTarget, given_reward: bool) -> None:
@@ -83,6 +84,21 @@ class OptimalityMonteCarlo:
             jax.devices("gpu")
         except RuntimeError:
             raise InputError('device="gpu": JAX finds none here. Install JAX for it, or use "cpu".') from None
+
+
+def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
+    """Whether tasks are further from optimal than the prior of ε would have had it."""
+    middle = np.median(loss, axis=(0, 1))
+    beyond = np.exp(log_survival_of(target.model.optimality)(middle))
+    surprised = np.flatnonzero(beyond < SURPRISING)
+    if not surprised.size:
+        return ()
+    worst = int(np.argmin(beyond))
+    return (
+        f"{len(surprised)} of {len(middle)} tasks lose more than the prior of the gap foresaw: the median loss "
+        f"of {target.tasks[worst]!r} is {middle[worst]:.3g}, and a gap beyond that had probability "
+        f"{beyond[worst]:.2g}. Allow larger gaps, unless you are sure of them.",
+    )
 
 
 def _about_rewards(
