@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -161,6 +162,29 @@ def test_many_optimal_choices_find_the_reward():
         assert found.weights.max(axis=1).min() > 0.95
 
 
+def test_blocks_do_not_matter(monkeypatch):
+    """Policies come in chunks of their own: the same numbers however many are judged at a time."""
+    counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
+    for factorisation in ("reward_given_policy", "policy_given_reward"):
+        model = mm.PolicyOptimalityModel(SET, factorisation=factorisation)
+        whole = run(model, TRIANGLE, counts, draws=450)
+        for module in ("rewards_given_policies", "policies_given_rewards"):
+            monkeypatch.setattr(f"manymotives.inference.{module}.AT_A_TIME", 1)
+        parts = run(model, TRIANGLE, counts, draws=450)
+        monkeypatch.undo()
+        np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-12)
+        np.testing.assert_array_equal(parts.index, whole.index)
+        np.testing.assert_array_equal(parts.policies, whole.policies)
+
+
+def test_pictures():
+    made = mm.fit(mm.PolicyOptimalityModel(np.eye(3)), HOUSE, demonstrations(), progress=False)
+    assert mm.plot_weights(made).get_title() == "Which reward each task has"
+    assert "in units of value" in mm.plot_optimality(made).get_xlabel()
+    mm.plot_rewards(made)
+    plt.close("all")
+
+
 def test_a_small_concentration_does_not_underflow():
     policies = mm.DirichletPolicy().draw(
         np.random.default_rng(0), np.full(1000, 1e-3), np.zeros((3, 2)), np.ones((3, 2), bool)
@@ -192,6 +216,10 @@ def test_warnings_say_what_a_statistician_would():
     made = mm.fit(sharp, TRIANGLE, demonstrations(TRIANGLE), progress=False)
     assert any("lose more than the prior of the optimality gap allows" in warning for warning in made.warnings)
 
+    blind = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.ExponentialOptimality(20.0))
+    made = mm.fit(blind, TRIANGLE, demonstrations(TRIANGLE), progress=False)
+    assert any("lose more than the prior of the gap foresaw" in warning for warning in made.warnings)
+
     coarse = mm.OptimalityMonteCarlo(draws=100, num_rewards=4)
     made = mm.fit(mm.PolicyOptimalityModel(), TRIANGLE, demonstrations(TRIANGLE), coarse, progress=False)
     assert any("the set is too coarse" in warning for warning in made.warnings)
@@ -216,8 +244,8 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
     For a finite set of rewards between 0 and 1. The truth is the estimate from as many policies as all repetitions
     together. The control, a bound a hundred times smaller, must be seen to be false.
     """
+    rewards = np.random.default_rng(3).random((12, 3))
     rng = np.random.default_rng(3)
-    rewards = rng.random((12, 3))
     values = mm.plan(TRIANGLE, rewards).value
     counts = rng.integers(0, 6, size=(1, 3, 2))
     model = mm.PolicyOptimalityModel(rewards, optimality=mm.ExponentialOptimality(8.0))
@@ -301,7 +329,7 @@ class WithoutTheDivision:
 def test_a_missing_division_is_seen():
     many = mm.RewardSet(np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=40))
     model = mm.PolicyOptimalityModel(many, mm.DirichletPolicy(3.0), mm.ExponentialOptimality(15.0))
-    settings = {"tasks": 1, "steps": 200, "replications": 250, "progress": False}
+    settings = {"tasks": 1, "steps": 200, "replications": 200, "progress": False}
     assert mm.calibrate(model, TRIANGLE, METHOD, seed=6, **settings).p_value > FAILURE
     assert mm.calibrate(model, TRIANGLE, WithoutTheDivision(), seed=6, **settings).p_value < 1e-3
 

@@ -303,11 +303,8 @@ def test_shared_rewards_are_the_enumerated_ones():
     ("name", "empty"),
     [
         ("exponential", "condition"),
-        ("exponential", "drop"),
-        ("exponential", "prior"),
-        ("gamma", "condition"),
+        ("gamma", "drop"),
         ("half-normal", "prior"),
-        ("log-normal", "condition"),
         ("uniform", "drop"),
     ],
 )

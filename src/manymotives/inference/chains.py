@@ -72,11 +72,7 @@ def run_chains(
                 for future in done:
                     if future.exception() is not None:
                         stop.set()
-                report.update(
-                    sum(chain.done for chain in made),
-                    f"{'warming up, ' if any(not chain.is_warm for chain in made) else ''}accepted "
-                    f"{np.mean([chain.acceptance for chain in made]):.0%}",
-                )
+                report.update(sum(chain.done for chain in made), _note(made))
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()
@@ -99,6 +95,13 @@ def run_chains(
         warnings=warnings,
         state=_stacked([chain.saved() for chain in made]) if kept == draws else {},
     )
+
+
+def _note(made: list["Chain"]) -> str:
+    """Whether chains warm up still, and what is accepted by those that have begun."""
+    known = [chain.acceptance for chain in made if np.isfinite(chain.acceptance)]
+    words = ["warming up"] if any(not chain.is_warm for chain in made) else []
+    return ", ".join(words + ([f"accepted {np.mean(known):.0%}"] if known else []))
 
 
 class Chain:

@@ -83,7 +83,9 @@ def integrate(
         ordered = np.take_along_axis(losses[part], order, axis=1)
         tails = np.ascontiguousarray(log_survival(ordered), dtype=float)
         shares = measure if len(measure) == 1 else measure[part]
-        first = np.argmax(np.take_along_axis(np.broadcast_to(shares > 0, order.shape), order, axis=1), axis=1)
+        first = np.zeros(end - begin, dtype=np.int64)
+        if (shares == 0).any():  # a reward of no measure qualifies nobody
+            first = np.argmax(np.take_along_axis(np.broadcast_to(shares > 0, order.shape), order, axis=1), axis=1)
         mass = tails[np.arange(end - begin), first]
         found.log_mass[part] = mass
         hopeless = ~np.isfinite(mass)
