@@ -28,7 +28,7 @@ def main() -> None:
     policies = rng.dirichlet(np.ones(ACTIONS), size=(SIZE, STATES))
     uniforms = 1.0 - rng.random((SIZE, 2))
     device = Device(target, rewards)
-    there = [jnp.asarray(each, jnp.float32) for each in (policies, model.reward.weights[None], uniforms)]
+    there = [jnp.asarray(each, jnp.float32) for each in (policies, model.reward.weights, uniforms)]
 
     def milliseconds(work):  # type: ignore[no-untyped-def]
         begin = time.perf_counter()
@@ -46,12 +46,12 @@ def main() -> None:
         "jax": jax.__version__,
         "losses_ms": milliseconds(lambda: contest(environment, there[0], device.rewards, device.best)),
         "together_ms": milliseconds(lambda: device.judge_there(*there)),
-        "with_transfers_ms": milliseconds(lambda: device.judge(policies, model.reward.weights[None], uniforms).total),
+        "with_transfers_ms": milliseconds(lambda: device.judge(policies, model.reward.weights, uniforms).total),
     }
     exact = Contest.between(environment, rewards).losses(policies[:CHECKED])
     single = np.asarray(contest(environment, there[0][:CHECKED], device.rewards, device.best), dtype=float)
-    here = _judge_here(target, Contest.between(environment, rewards))(policies, model.reward.weights[None], uniforms)
-    far = device.judge(policies, model.reward.weights[None], uniforms)
+    here = _judge_here(target, Contest.between(environment, rewards))(policies, model.reward.weights, uniforms)
+    far = device.judge(policies, model.reward.weights, uniforms)
     found["largest_loss"] = float(exact.max())
     found["error_of_losses"] = float(np.abs(single - exact).max())
     found["error_of_weights"] = float(np.abs(far.total / far.total.sum() / (here.total / here.total.sum()) - 1).max())

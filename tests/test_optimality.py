@@ -108,6 +108,60 @@ def test_every_model_gives_a_whole_posterior(reward, sharing, factorisation, tmp
             made.population()
 
 
+def test_a_table_of_rewards_brings_its_names():
+    """Columns in any order: a reward goes to the state that it names."""
+    table = pd.DataFrame(
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], index=["eat", "rest"], columns=["garden", "hall", "kitchen"]
+    )
+    made = mm.fit(mm.PolicyOptimalityModel(table), HOUSE, demonstrations(), progress=False)
+    assert made.weights["candidate"].values.tolist() == ["eat", "rest"]
+    assert made.reward_set.sel(candidate="eat", state="kitchen") == 1.0
+    assert made.reward_set.sel(candidate="rest", state="garden") == 1.0
+    with pytest.raises(mm.InputError, match="the environment also has 'hall'"):
+        mm.fit(
+            mm.PolicyOptimalityModel(table.rename(columns={"hall": "attic"})), HOUSE, demonstrations(), progress=False
+        )
+
+
+def test_policies_that_are_not_kept_have_the_same_mean(monkeypatch):
+    counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
+    for empty_set in ("condition", "drop", "prior"):
+        model = mm.PolicyOptimalityModel(SET, optimality=mm.ExponentialOptimality(20.0), empty_set=empty_set)
+        kept = run(model, TRIANGLE, counts)
+        monkeypatch.setattr("manymotives.inference.rewards_given_policies.LARGEST_POLICIES", 0)
+        lost = run(model, TRIANGLE, counts)
+        monkeypatch.undo()
+        assert lost.policies is None
+        np.testing.assert_array_equal(lost.policy_mean, kept.policy_mean)
+        np.testing.assert_allclose(kept.policies[0].mean(axis=0), kept.policy_mean, atol=0.05)
+
+
+def test_a_reward_of_no_weight_is_nobodys():
+    strict = mm.PolicyOptimalityModel(
+        mm.RewardSet(np.eye(3), weights=[1.0, 1.0, 0.0]), mm.DirichletPolicy(0.5), mm.ExponentialOptimality(3000.0)
+    )
+    best = 1000 * mm.plan(TRIANGLE, np.eye(3)).policy
+    for factorisation in ("reward_given_policy", "policy_given_reward"):
+        found = run(replace(strict, factorisation=factorisation), TRIANGLE, best)
+        assert np.isfinite(found.weights).all()
+        assert (found.weights[:, 2] == 0).all()
+        assert (found.index < 2).all()
+
+
+def test_a_strict_prior_does_not_rule_out_who_is_good():
+    """Nobody who has not been seen is that good: the average over policies beforehand needs those of the tasks."""
+    goals = np.vstack([np.eye(3), [[0.5, 0.5, 0.5001]]])
+    best = 1000 * mm.plan(TRIANGLE, goals[:1]).policy
+    model = mm.PolicyOptimalityModel(
+        goals,
+        mm.DirichletPolicy(1.0),
+        mm.UniformOptimality(0.02),
+        sharing=mm.Separate(),
+        factorisation="policy_given_reward",
+    )
+    assert run(model, TRIANGLE, best).weights[0].argmax() == 0
+
+
 def test_names_of_rewards_are_kept(tmp_path):
     wishes = mm.RewardSet(np.eye(3), names=["hall", "kitchen", "garden"])
     made = mm.fit(mm.PolicyOptimalityModel(wishes), HOUSE, demonstrations(), progress=False)
@@ -254,7 +308,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
         target = model.target(TRIANGLE, ("a",), counts.astype(float))
         policies = target.draw_policies(rng, np.ones(1000 * size), 0)
         losses = Contest.between(TRIANGLE, rewards).losses(policies)
-        weights = integrate(losses, np.full((1, 12), 1 / 12), model.optimality, np.full((len(losses), 2), 0.5)).weights
+        weights = integrate(losses, np.full(12, 1 / 12), model.optimality, np.full((len(losses), 2), 0.5)).weights
         truth = weights.mean(axis=0) @ values
         error = np.abs(weights.reshape(1000, size, 12).mean(axis=1) @ values - truth).max(axis=1)
         mean, standard_error = error.mean(), error.std() / np.sqrt(1000)
@@ -276,7 +330,13 @@ STORIES = {
     "concentration": mm.PolicyOptimalityModel(
         SET, mm.DirichletPolicy(mm.Gamma(shape=2.0, rate=2.0)), mm.Gamma(shape=2.0, rate=6.0)
     ),
-    "drawn weights": mm.PolicyOptimalityModel(SET, optimality=mm.ExponentialOptimality(3.0), reward_concentration=5.0),
+    "few": mm.PolicyOptimalityModel(
+        SET,
+        mm.DirichletPolicy(0.7),
+        mm.ExponentialOptimality(6.0),
+        factorisation="policy_given_reward",
+        reward_concentration=0.1,
+    ),
     "other way": mm.PolicyOptimalityModel(
         SET,
         mm.DirichletPolicy(0.7),

@@ -63,7 +63,7 @@ class Calibration:
 
 def calibrate(
     model: Any,
-    environment: Environment,
+    environment: Any,
     method: Any = None,
     *,
     tasks: int = 3,
@@ -90,6 +90,8 @@ def calibrate(
     """
     if type(model) not in STORIES:
         raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
+    if not isinstance(environment, Environment):
+        raise InputError(f"environment must be mm.Environment; found {type(environment).__name__}.")
     default, tell = STORIES[type(model)]
     chosen = default() if method is None else method
     if not isinstance(chosen, Method) or isinstance(chosen, type):

@@ -20,7 +20,13 @@ def mixing_warnings(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws
     found = []
     if "reward" in watched and bool((watched["reward"].std("draw") == 0).any()):
         found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
-    if posterior.sizes["chain"] > 1:
+    with np.errstate(invalid="ignore"):  # of what does not vary
+        return tuple(found) + _mixing(watched, remedy)
+
+
+def _mixing(watched: xr.Dataset, remedy: str) -> tuple[str, ...]:
+    found = []
+    if watched.sizes["chain"] > 1:
         worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
         if not worst <= RHAT:
             found.append(

@@ -135,7 +135,9 @@ def _warnings(
     by_policies = isinstance(model, PolicyOptimalityModel)
     mixing: tuple[str, ...] = ()
     if by_policies and drawn.sizes["chain"] > 1:  # rewards of a set are often the same in a state, whoever has them
-        mixing = mixing_warnings(drawn.drop_vars(["reward", "policy"], errors="ignore"), "Raise `draws`.")
+        watched = drawn.drop_vars(["reward", "policy"], errors="ignore")
+        watched = watched.assign(which_reward=data["sample_stats"].dataset["reward_index"].astype(float))
+        mixing = mixing_warnings(watched, "Raise `draws`.")
     elif method.is_markov_chain:
         mixing = mixing_warnings(drawn)
     return (

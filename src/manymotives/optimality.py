@@ -13,9 +13,11 @@ import numpy as np
 import scipy.special
 
 from manymotives.errors import InputError
-from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Prior
+from manymotives.priors import Gamma, HalfNormal, LogNormal, Prior
 
 HALVINGS = 200  # at most, of the interval in which a gap is sought
+NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
+FAR = 1e-30  # of a Gamma's mass: beyond it, its continued fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,29 +68,25 @@ class DistributionOptimality:
     distribution: Any
 
     def __post_init__(self) -> None:
-        if isinstance(self.distribution, str):
+        given = self.distribution
+        if isinstance(given, str) and given.startswith(NAMED):
             return  # read from a file
-        if not callable(self.distribution) and not hasattr(self.distribution, "logsf"):
+        if isinstance(given, str) or not (callable(given) or hasattr(given, "logsf")):
             raise InputError(
                 "DistributionOptimality: give a distribution function F(gap), or a frozen distribution of scipy.stats; "
-                f"found {self.distribution!r}."
+                f"found {given!r}."
             )
-        points = np.array([-1.0, -1e-9, 0.0, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1e2, 1e4, 1e8])
-        try:
-            below = -np.expm1(np.asarray(self.log_survival(points), dtype=float))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"DistributionOptimality: the distribution function fails on an array of gaps: {error}."
-            ) from None
-        if below.shape != points.shape or not np.isfinite(below).all() or (np.diff(below) < -1e-12).any():
+        points = np.concatenate([[-1.0, -1e-9, 0.0], np.logspace(-9.0, 12.0, 1000), [1e100]])
+        below = -np.expm1(self.log_survival(points))
+        if below.shape != points.shape or not np.isfinite(below).all() or (np.diff(below) < -1e-9).any():
             raise InputError("DistributionOptimality: a distribution function rises from 0 to 1; this one does not.")
         if below[1] > 1e-12:
             raise InputError(
                 f"DistributionOptimality: gaps are not negative, but this distribution has mass {below[1]:.3g} below 0."
             )
-        if below[-1] < 0.5:
+        if below[-1] < 1 - 1e-6:
             raise InputError(
-                f"DistributionOptimality: the distribution function is only {below[-1]:.3g} at a gap of 1e8. It must "
+                f"DistributionOptimality: the distribution function is only {below[-1]:.6g} at a gap of 1e100. It must "
                 "rise to 1."
             )
 
@@ -96,15 +94,21 @@ class DistributionOptimality:
         if isinstance(self.distribution, str):
             raise InputError(
                 f"this model was read from a file, which holds only the name of its distribution of gaps "
-                f"({self.distribution}). Give it again to fit with it."
+                f"({self.distribution.removeprefix(NAMED)}). Give it again to fit with it."
             )
         gap = np.asarray(gap)
+        try:
+            with np.errstate(all="ignore"):
+                if hasattr(self.distribution, "logsf"):
+                    return np.asarray(self.distribution.logsf(gap), dtype=float)
+                inside = np.asarray(self.distribution(gap), dtype=float)
+        except Exception as error:
+            raise InputError(
+                f"DistributionOptimality: the distribution function fails on an array of gaps: {error}."
+            ) from None
+        if inside.shape != gap.shape or not ((inside >= -1e-12) & (inside <= 1 + 1e-12)).all():
+            raise InputError("DistributionOptimality: a distribution function has values between 0 and 1.")
         with np.errstate(divide="ignore"):
-            if hasattr(self.distribution, "logsf"):
-                return np.asarray(self.distribution.logsf(gap), dtype=float)
-            inside = np.asarray(self.distribution(gap), dtype=float)
-            if ((inside < -1e-12) | (inside > 1 + 1e-12)).any():
-                raise ValueError("it leaves [0, 1]")
             return np.log1p(-np.clip(inside, 0.0, 1.0))
 
 
@@ -169,14 +173,29 @@ def _log_normal_tail(prior: Any, gap: Any, special: Any) -> Any:
     return special.log_ndtr((prior.mean - _log(gap)) / prior.scale)
 
 
+def _gamma_tail(prior: Any, gap: Any, special: Any) -> Any:
+    """log Q(a, x); far out from the continued fraction, where Q itself would underflow."""
+    xp: Any = jax.numpy if isinstance(gap, jax.Array) else np
+    a, x = float(prior.shape), prior.rate * gap
+    near = special.gammaincc(a, x)
+    far = near < FAR
+    if xp is np and not far.any():
+        return np.log(near)
+    y = xp.where(far, x, a + 100.0)
+    fraction = y * 0.0
+    for n in range(40, 0, -1):
+        fraction = n * (n - a) / (y + (2 * n + 1) - a - fraction)
+    beyond = a * xp.log(y) - y - math.lgamma(a) - xp.log(y + 1.0 - a - fraction)
+    return xp.where(far, beyond, _log(xp.where(far, 1.0, near)))
+
+
 _TAILS: dict[type[Prior], Callable[[Any, Any, Any], Any]] = {
-    Gamma: lambda prior, gap, special: _log(special.gammaincc(prior.shape, prior.rate * gap)),
+    Gamma: _gamma_tail,
     HalfNormal: lambda prior, gap, special: special.log_ndtr(-gap / prior.scale) + math.log(2.0),
     LogNormal: _log_normal_tail,
-    Beta: lambda prior, gap, special: _log(special.betainc(prior.beta, prior.alpha, (1.0 - gap).clip(0.0, 1.0))),
 }
 
 
 def _check_positive(value: Any, what: str) -> None:
-    if not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < float(value) < np.inf:
         raise InputError(f"{what} must be a positive number; found {value!r}.")

@@ -80,6 +80,12 @@ class DirichletPolicy:
         return policy / policy.sum(axis=2, keepdims=True)
 
 
+def log_evidence(counts: Float[np.ndarray, "M S A"], available: np.ndarray, concentration: float) -> np.ndarray:
+    """log p(choices of each task | a) [M], in the order in which they were made."""
+    a = np.array([concentration])
+    return np.array([_DirichletMultinomial(own[None], available)(a)[0] for own in counts])
+
+
 class _DirichletMultinomial:
     """log p(choices | a) as a function of a: a sum over the distinct counts, not over tasks and states."""
 

@@ -22,7 +22,7 @@ def record_of(thing: Any) -> Any:
         return [record_of(each) for each in thing]
     if thing is None or isinstance(thing, str | int | float):
         return thing
-    return name_of(thing)
+    return f"distribution: {name_of(thing)}"
 
 
 def name_of(thing: Any) -> str:

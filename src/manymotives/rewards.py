@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -169,25 +170,37 @@ class RewardSet:
     Parameters
     ----------
     rewards
-        [N, S], or [N, S, A] with `on="state_action"`.
+        [N, S], or [N, S, A] with `on="state_action"`. A pandas DataFrame brings its own names: states in the columns,
+        in any order, and rewards in the rows.
     weights
         The measure λ: how likely each is beforehand. Default: all alike.
     names
         What the rewards are called, such as "food" and "water"; 0, 1, 2, … by default.
     on
         "state" or "state_action".
+    states
+        The order of the states, if it is not the environment's.
     """
 
     rewards: Any
     weights: Any = None
     names: Any = None
     on: str = "state"
+    states: Any = None
 
     def __post_init__(self) -> None:
         _check_on(self.on, "RewardSet")
         axes = 2 if self.on == "state" else 3
+        given, names, states = self.rewards, self.names, self.states
+        if isinstance(given, pd.DataFrame):  # rows and columns have names: use them
+            if states is None and not isinstance(given.columns, pd.RangeIndex):
+                states = tuple(given.columns)
+            if names is None and not isinstance(given.index, pd.RangeIndex):
+                names = tuple(given.index)
         try:
-            rewards = np.asarray(self.rewards, dtype=float)
+            if np.iscomplexobj(given):
+                raise TypeError
+            rewards = np.array(given, dtype=float)
         except (TypeError, ValueError):
             raise InputError("RewardSet: rewards must be numbers, in an array or in lists of equal lengths.") from None
         if rewards.size == 0:
@@ -206,10 +219,13 @@ class RewardSet:
                 f"RewardSet: rewards {' and '.join(places[:3])} are the same. Give one, with their weights together."
             )
         weights = np.full(len(rewards), 1.0) if self.weights is None else self._numbers(len(rewards))
-        names = tuple(range(len(rewards))) if self.names is None else tuple(self.names)
-        if len(names) != len(rewards) or len(set(names)) < len(names):
-            raise InputError(f"RewardSet: there are {len(rewards)} rewards; found the names {list(names)}.")
-        for word, value in (("rewards", rewards.copy()), ("weights", weights / weights.sum()), ("names", names)):
+        weights = weights / weights.max()
+        for word, value in (
+            ("rewards", rewards),
+            ("weights", weights / weights.sum()),
+            ("names", _names(names, len(rewards))),
+            ("states", None if states is None else tuple(states)),
+        ):
             object.__setattr__(self, word, value)
         self.rewards.setflags(write=False)
         self.weights.setflags(write=False)
@@ -219,9 +235,43 @@ class RewardSet:
             weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
             raise InputError("RewardSet: weights must be numbers.") from None
-        if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.max() <= 0:
             raise InputError(f"RewardSet: weights must be {size} numbers of at least 0, not all of them 0.")
         return weights
+
+    def for_environment(self, environment: Environment) -> np.ndarray:
+        """Rewards [N, S] or [N, S, A] in the order of an environment's states."""
+        size = (environment.num_states, environment.num_actions)[: 1 if self.on == "state" else 2]
+        if self.rewards.shape[1:] != size:
+            raise InputError(
+                f"the rewards of the set have the shape {list(self.rewards.shape[1:])}; this environment needs "
+                f"{list(size)}."
+            )
+        if self.states is None or self.states == environment.states:
+            return self.rewards
+        place = {state: number for number, state in enumerate(self.states)}
+        missing = [state for state in environment.states if state not in place]
+        if missing:
+            raise InputError(
+                f"the rewards of the set are for the states {list(self.states)[:8]}; the environment also has "
+                f"{missing[0]!r}."
+            )
+        return self.rewards[:, [place[state] for state in environment.states]]
+
+
+def _names(given: Any, size: int) -> tuple[Label, ...]:
+    """Names of rewards, as a file can hold them."""
+    if given is None:
+        return tuple(range(size))
+    try:
+        names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
+    except TypeError:
+        raise InputError(f"RewardSet: names must be a list of {size} names; found {given!r}.") from None
+    if any(not isinstance(name, str | int) or isinstance(name, bool) for name in names):
+        raise InputError(f"RewardSet: names must be text or whole numbers; found {list(names)}.")
+    if len(names) != size or len(set(names)) < size:
+        raise InputError(f"RewardSet: there are {size} rewards; found the names {list(names)}.")
+    return names
 
 
 def _check_on(on: str, who: str) -> None:

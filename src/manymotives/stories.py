@@ -12,7 +12,8 @@ import numpy as np
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.environment import Environment
-from manymotives.inference import Method, OptimalityDraws, Progress
+from manymotives.errors import InputError
+from manymotives.inference import METHODS, Method, OptimalityDraws, OptimalityMonteCarlo, Progress
 from manymotives.inference.optimality_monte_carlo import NUM_REWARDS
 from manymotives.models import OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
 from manymotives.optimality import gaps_beyond, log_survival_of
@@ -38,6 +39,8 @@ def tell_reward_policy(
     tasks: int,
     steps: int,
 ) -> Story:
+    if isinstance(method, OptimalityMonteCarlo):
+        raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
     nothing = np.zeros((tasks, environment.num_states, environment.num_actions))
     names = tuple(range(tasks))
     origin = source.target(environment, names, nothing)
@@ -116,6 +119,15 @@ def tell_policy_optimality(
     tasks: int,
     steps: int,
 ) -> Story:
+    if not isinstance(method, OptimalityMonteCarlo) and isinstance(method, METHODS):
+        raise InputError(f"{method!r} cannot fit a PolicyOptimalityModel.")
+    own = isinstance(source.reward, RewardSet), isinstance(model.reward, RewardSet)
+    if source is not model and (own[0] != own[1] or source.reward.on != model.reward.on or all(own)):
+        same = all(own) and np.array_equal(
+            source.reward.for_environment(environment), model.reward.for_environment(environment)
+        )
+        if not same:
+            raise InputError("truth must choose between the same rewards as the model; it may weigh them differently.")
     if not isinstance(model.reward, RewardSet):  # one set, for truth and fit alike
         count = getattr(method, "num_rewards", None) or NUM_REWARDS
         nothing = np.zeros((1, environment.num_states, environment.num_actions))
@@ -145,13 +157,23 @@ def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest,
     """The generative story, step by step."""
     model = origin.model
     concentration = origin.draw_concentrations(rng, 1)[0]
-    kappas = origin.draw_reward_concentrations(rng, 1)
-    kappa = None if kappas is None else float(kappas[0])
-    weights = measure if kappa is None else rng.dirichlet(np.maximum(kappa * measure, 1e-300))
+    kappa, weights = None, measure
+    if model.shares_rewards:
+        kappa = float(origin.draw_reward_concentrations(rng, 1)[0])
+        weights = _dirichlet(rng, kappa * measure)
     tell = _policy_for_a_reward if model.factorisation == "policy_given_reward" else _reward_for_a_policy
     each = [tell(rng, origin, contest, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
     index, gap, loss, policies = (np.array(column) for column in zip(*each))
-    return _Truth(index, gap, loss, policies, concentration, kappa if model.shares_rewards else None)
+    return _Truth(index, gap, loss, policies, concentration, kappa)
+
+
+def _dirichlet(rng: np.random.Generator, concentrations: np.ndarray) -> np.ndarray:
+    """Weights from a Dirichlet distribution, in logarithms because most parameters are tiny."""
+    with np.errstate(divide="ignore"):
+        log_gamma = np.log(rng.standard_gamma(concentrations + 1.0))
+        log_gamma += np.log1p(-rng.random(len(concentrations))) / concentrations
+    weights = np.exp(log_gamma - log_gamma.max())
+    return weights / weights.sum()
 
 
 def _reward_for_a_policy(
@@ -172,7 +194,7 @@ def _reward_for_a_policy(
         if allowed.sum() > 0:
             j = int(rng.choice(len(weights), p=allowed / allowed.sum()))
             return j, float(gap), float(losses[j]), policy[0]
-    raise RuntimeError("no policy was found that any reward explains")
+    raise InputError("the prior of the gap is so strict that no policy was found which any reward explains.")
 
 
 def _policy_for_a_reward(
@@ -187,7 +209,7 @@ def _policy_for_a_reward(
         if (losses < gaps).any():
             first = int(np.argmax(losses < gaps))
             return j, float(gaps[first]), float(losses[first]), policies[first]
-    raise RuntimeError("no policy was found that the reward allows")
+    raise InputError("the prior of the gap is so strict that no policy was found which its reward allows.")
 
 
 def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) -> Quantities:
@@ -209,7 +231,8 @@ def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) ->
 
 def _of_draws(draws: OptimalityDraws, target: OptimalityTarget, m: int) -> Quantities:
     shape = draws.index.shape[:2]
-    assert draws.policies is not None
+    if draws.policies is None:
+        raise InputError("calibrate needs all policies drawn: fewer draws, tasks or states.")
     reward = draws.rewards[draws.index[:, :, m]].reshape(*shape, -1)
     found = {f"reward {place}": reward[..., place] for place in range(reward.shape[-1])}
     lives = np.flatnonzero(target.environment.available[:, -1])
@@ -224,6 +247,6 @@ def _of_draws(draws: OptimalityDraws, target: OptimalityTarget, m: int) -> Quant
     if target.model.shares_rewards and target.num_tasks > 1:
         ordered = np.sort(draws.index, axis=2)
         found["tasks alike"] = (np.diff(ordered, axis=2) == 0).sum(axis=2)
-        if draws.reward_concentration is not None and isinstance(target.model.weights_concentration, Prior):
+        if isinstance(target.model.weights_concentration, Prior):
             found["reward concentration"] = draws.reward_concentration
     return found

@@ -10,11 +10,14 @@ root:  (2 + √(ln K + 2 ln S) / 2) / ((1 − γ) √K).
 """
 
 import math
+from typing import Any
+
+import numpy as np
 
 from manymotives.errors import InputError
 
 
-def theorem_bound(draws: int, discount: float, states: int | None = None) -> float:
+def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
     """The bound of Theorem 1 on the expected error of a value function estimated from `draws` policies.
 
     Parameters
@@ -29,10 +32,10 @@ def theorem_bound(draws: int, discount: float, states: int | None = None) -> flo
     return (2.0 + 0.5 * math.sqrt(spread)) / ((1.0 - discount) * math.sqrt(draws))
 
 
-def draws_needed(accuracy: float, discount: float, states: int | None = None) -> int:
+def draws_needed(accuracy: Any, discount: Any, states: Any = None) -> int:
     """The smallest number of policies for which `theorem_bound` is at most `accuracy`."""
-    if not 0 < accuracy < math.inf:
-        raise InputError(f"accuracy must be positive; found {accuracy!r}.")
+    if not isinstance(accuracy, int | float | np.floating) or not 1e-100 < accuracy < math.inf:
+        raise InputError(f"accuracy must be a positive number; found {accuracy!r}.")
     _check(1, discount, states)
     low, high = 0, 1
     while theorem_bound(high, discount, states) > accuracy:
@@ -46,10 +49,9 @@ def draws_needed(accuracy: float, discount: float, states: int | None = None) ->
     return high
 
 
-def _check(draws: int, discount: float, states: int | None) -> None:
-    if draws < 1:
-        raise InputError(f"draws must be at least 1; found {draws}.")
-    if not 0 <= discount < 1:
+def _check(draws: Any, discount: Any, states: Any) -> None:
+    for word, value in (("draws", draws), ("states", 1 if states is None else states)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{word} must be a whole number of at least 1; found {value!r}.")
+    if not isinstance(discount, int | float | np.floating) or not 0 <= discount < 1:
         raise InputError(f"discount must be in [0, 1); found {discount!r}.")
-    if states is not None and states < 1:
-        raise InputError(f"states must be at least 1; found {states}.")

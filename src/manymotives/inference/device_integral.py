@@ -29,30 +29,30 @@ class Device:
         scale = spans(target.environment, rewards, on=target.on) if target.model.scale_free else np.ones(len(rewards))
         self.scale = jnp.asarray(scale, dtype)
 
-    def judge(self, policies: np.ndarray, shares: np.ndarray, uniforms: np.ndarray) -> Judgement:
+    def judge(self, policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:
         """Weights of these policies [K, S, A] added up, and a draw for each."""
-        found = self.judge_there(*(jnp.asarray(each, self.dtype) for each in (policies, shares, uniforms)))
+        found = self.judge_there(*(jnp.asarray(each, self.dtype) for each in (policies, measure, uniforms)))
         return Judgement(*(np.asarray(each, dtype=np.int64 if each.dtype == jnp.int32 else float) for each in found))
 
-    def judge_there(self, policies: Any, shares: Any, uniforms: Any) -> Judgement:
+    def judge_there(self, policies: Any, measure: Any, uniforms: Any) -> Judgement:
         """The same without the way to the device and back."""
         model = self.target.model
         losses = contest(self.target.environment, policies, self.rewards, self.best) / self.scale[None]
-        return judge_traced(losses, shares, uniforms, optimality=model.optimality, empty_set=model.empty_set)
+        return judge_traced(losses, measure, uniforms, optimality=model.optimality, empty_set=model.empty_set)
 
 
 @partial(jax.jit, static_argnames=("optimality", "empty_set"))
-def judge_traced(losses: Any, shares: Any, uniforms: Any, *, optimality: Any, empty_set: str) -> Judgement:
+def judge_traced(losses: Any, measure: Any, uniforms: Any, *, optimality: Any, empty_set: str) -> Judgement:
     """`integrate` and `judged` for losses [K, N]."""
-    found = _integrate(losses, shares, uniforms, log_survival_of(optimality), within=empty_set != "prior")
-    return judged(found, shares, empty_set, jnp)
+    found = _integrate(losses, measure, uniforms, log_survival_of(optimality), within=empty_set != "prior")
+    return judged(found, measure, empty_set, jnp)
 
 
-def _integrate(losses: Any, shares: Any, uniforms: Any, log_survival: Any, *, within: bool) -> Integral:
+def _integrate(losses: Any, measure: Any, uniforms: Any, log_survival: Any, *, within: bool) -> Integral:
     num_rewards = losses.shape[1]
     places = lax.broadcasted_iota(jnp.int32, losses.shape, 1)
     ordered, order = lax.sort((losses, places), dimension=1, num_keys=1)
-    share = shares[0][order] if len(shares) == 1 else jnp.take_along_axis(shares, order, axis=1)
+    share = measure[order]
     total = jnp.cumsum(share, axis=1)
     tails = log_survival(ordered)
     first = jnp.argmax(total > 0, axis=1)
@@ -68,6 +68,9 @@ def _integrate(losses: Any, shares: Any, uniforms: Any, log_survival: Any, *, wi
     mass = mass[:, 0]
     wanted = jnp.log(uniforms[:, 0]) + (jnp.where(usable[:, 0], mass, 0) if within else 0)
     gap = _gaps_beyond(log_survival, wanted)
+    if within:  # rounding may not take a gap below the loss that it must exceed
+        least = jnp.take_along_axis(ordered, first[:, None], axis=1)[:, 0]
+        gap = jnp.maximum(gap, jnp.nextafter(least, jnp.full_like(least, jnp.inf)))
     qualify = (ordered < gap[:, None]).sum(axis=1)
     reached = jnp.take_along_axis(total, jnp.maximum(qualify - 1, 0)[:, None], axis=1)[:, 0]
     reached = jnp.where((qualify > 0) & (reached > 0), reached, total[:, -1])

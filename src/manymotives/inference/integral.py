@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from manymotives.errors import InputError
 from manymotives.inference.integral_kernels import fill_weights
 from manymotives.optimality import gaps_beyond, log_survival_of
 from manymotives.planning import in_parallel
@@ -32,32 +33,33 @@ class Judgement(NamedTuple):
     """The same for a block of policies, their weights added up: all that has to be kept of them."""
 
     total: Any  # [N]
-    reference: Any  # log of the unit that the total is in
+    counts: Any  # [K] how much each policy counts in it
+    reference: Any  # log of the unit that both are in
     log_mass: Any  # [K]
     gap: Any
     drawn: Any
     loss: Any
 
 
-def judged(found: Integral, shares: Any, empty_set: str, xp: Any = np) -> Judgement:
+def judged(found: Integral, measure: Any, empty_set: str, xp: Any = np) -> Judgement:
     """Weights added up over policies, each policy counting as the treatment of the empty set says."""
     weights, log_mass = found.weights, found.log_mass
-    reference: Any = xp.zeros(())
-    if empty_set == "condition":
-        total = weights.sum(axis=0)
-    elif empty_set == "drop":
+    reference: Any = xp.zeros((), log_mass.dtype)
+    if empty_set == "drop":
         reference = log_mass.max()
-        scale = xp.exp(log_mass - xp.where(xp.isfinite(reference), reference, 0.0))
-        total = (scale[:, None] * weights).sum(axis=0)
+        counts = xp.exp(log_mass - xp.where(xp.isfinite(reference), reference, 0.0))
     else:
+        counts = xp.where(xp.isfinite(log_mass) | (empty_set == "prior"), xp.ones_like(log_mass), 0.0)
+    if empty_set == "prior":
         inside = xp.exp(log_mass)[:, None]
-        total = (inside * weights + (1.0 - inside) * shares).sum(axis=0)
-    return Judgement(total, reference, log_mass, found.gap, found.drawn, found.loss)
+        weights = inside * weights + (1.0 - inside) * measure[None]
+    total = (counts[:, None] * weights).sum(axis=0)
+    return Judgement(total, counts, reference, log_mass, found.gap, found.drawn, found.loss)
 
 
 def integrate(
     losses: Float[np.ndarray, "K N"],
-    measure: Float[np.ndarray, "_ N"],  # one row for all policies, or one for each
+    measure: Float[np.ndarray, " N"],
     optimality: Any,  # β
     uniforms: Float[np.ndarray, "K 2"],
     *,
@@ -76,30 +78,29 @@ def integrate(
         np.empty(num_policies, dtype=np.int64),
         np.empty(num_policies),
     )
+    measure = np.require(measure, requirements=["C", "W"])
+    counted = measure > 0
 
     def work(begin: int, end: int) -> None:
         part = slice(begin, end)
         order = np.argsort(losses[part], axis=1)
         ordered = np.take_along_axis(losses[part], order, axis=1)
         tails = np.ascontiguousarray(log_survival(ordered), dtype=float)
-        shares = measure if len(measure) == 1 else measure[part]
+        if (tails[:, 1:] > tails[:, :-1] + 1e-9).any():
+            raise InputError(f"{optimality!r} is no distribution: it falls somewhere between two losses.")
         first = np.zeros(end - begin, dtype=np.int64)
-        if (shares == 0).any():  # a reward of no measure qualifies nobody
-            first = np.argmax(np.take_along_axis(np.broadcast_to(shares > 0, order.shape), order, axis=1), axis=1)
-        mass = tails[np.arange(end - begin), first]
+        if not counted.all():  # a reward of no measure qualifies nobody
+            first = np.argmax(counted[order], axis=1)
+        rows = np.arange(end - begin)
+        mass = tails[rows, first]
         found.log_mass[part] = mass
-        hopeless = ~np.isfinite(mass)
-        wanted = np.log(uniforms[part, 0]) + np.where(hopeless | (not within), 0.0, mass)
-        found.gap[part] = gaps_beyond(optimality, wanted)
+        wanted = np.log(uniforms[part, 0]) + np.where(np.isfinite(mass) & within, mass, 0.0)
+        gap = gaps_beyond(optimality, wanted)
+        if within:  # rounding may not take a gap below the loss that it must exceed
+            gap = np.maximum(gap, np.nextafter(ordered[rows, first], np.inf))
+        found.gap[part] = gap
         fill_weights(
-            ordered,
-            order,
-            tails,
-            np.require(shares, requirements=["C", "W"]),
-            found.gap[part],
-            uniforms[part, 1].copy(),
-            found.weights[part],
-            found.drawn[part],
+            ordered, order, tails, measure, gap, uniforms[part, 1].copy(), found.weights[part], found.drawn[part]
         )
         found.loss[part] = losses[np.arange(begin, end), found.drawn[part]]
 

@@ -29,7 +29,8 @@ class OptimalityMonteCarlo:
     Parameters
     ----------
     draws
-        K: policies drawn for each task, and also how many equally weighted draws are returned.
+        K: policies drawn for each task, and also how many equally weighted draws are returned (rounded up to a
+        multiple of four where tasks share rewards, which takes four chains).
     num_rewards
         N: rewards drawn from the prior to choose between, 2 000 unless told otherwise. None where the model has a
         reward set of its own.
@@ -112,8 +113,8 @@ def _about_rewards(
             f"of {len(measure)} rewards drawn from the prior, {effective[worst]:.1f} carry the posterior of "
             f"{target.tasks[worst]!r}: the set is too coarse for what the choices say. Raise num_rewards."
         )
-    if target.model.scale_free:
-        return tuple(found)
+    if target.model.scale_free or target.model.factorisation == "policy_given_reward":
+        return tuple(found)  # there, a reward for which any policy will do explains nothing
     flat = np.flatnonzero(contest.spans < FLAT * contest.spans.max())
     if target.has_given_rewards and flat.size:
         names = ", ".join(repr(target.model.reward.names[j]) for j in flat[:5])

@@ -58,7 +58,7 @@ def label_policy_optimality(
         variables["policy_concentration"] = (
             of_tasks(draws.concentration) if own else (("chain", "draw"), draws.concentration[:, :, 0])
         )
-    if draws.reward_concentration is not None and model.shares_rewards:
+    if draws.reward_concentration is not None:
         variables["reward_concentration"] = (("chain", "draw"), draws.reward_concentration)
     if draws.policies is not None:
         variables["policy"] = of_tasks(draws.policies, "state", "action")

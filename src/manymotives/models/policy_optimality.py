@@ -47,18 +47,19 @@ class PolicyOptimalityModel:
     optimality
         β, the prior of the gap ε between the demonstrated policy's value and the best, in the worst state:
         `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
-        `mm.LogNormal(...)`, or `DistributionOptimality(F)`.
+        `mm.LogNormal(...)`, or `DistributionOptimality(F)` for any other.
     sharing
         `Hierarchical()`, `Separate()` or `Pooled()`. Tasks that share have one concentration of policies; with
         `factorisation="policy_given_reward"` they also learn from each other which rewards are common.
     factorisation
         "reward_given_policy": the paper's, whose rewards do not inform each other. "policy_given_reward": they do.
     reward_concentration
-        κ: the weights of the rewards are Dirichlet(κ λ), the fewer rewards shared by all tasks the smaller κ. A
-        number or a prior. None: with the paper's factorisation the weights are λ; with the other, Gamma(shape=2,
-        rate=0.5), a handful of rewards among some ten tasks.
+        κ, with "policy_given_reward" and `Hierarchical()`: the weights of the rewards are Dirichlet(κ λ), and the
+        smaller κ, the fewer rewards are shared by all tasks. A number or a prior. None: Gamma(shape=2, rate=0.5), a
+        handful of rewards among some ten tasks.
     empty_set
-        Where no reward makes a policy ε-optimal, the paper's conditional is undefined. "condition": such ε are
+        Where no reward makes a policy ε-optimal, the paper's conditional is undefined ("reward_given_policy" only).
+        "condition": such ε are
         impossible for that policy, so β is conditioned on the others; "drop": such pairs of policy and ε are
         impossible, so policies far from optimal for every reward count less; "prior": there, λ.
     scale_free
@@ -70,10 +71,10 @@ class PolicyOptimalityModel:
     policy: Any = DirichletPolicy()
     optimality: Any = ExponentialOptimality()
     sharing: Any = Hierarchical()
-    factorisation: str = "reward_given_policy"
+    factorisation: Any = "reward_given_policy"
     reward_concentration: Any = None
-    empty_set: str = "condition"
-    scale_free: bool = False
+    empty_set: Any = "condition"
+    scale_free: Any = False
 
     def __post_init__(self) -> None:
         who = "PolicyOptimalityModel"
@@ -90,7 +91,7 @@ class PolicyOptimalityModel:
             raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
         check_optimality(self.optimality)
         for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):
-            if getattr(self, word) not in allowed:
+            if not isinstance(getattr(self, word), str) or getattr(self, word) not in allowed:
                 listed = ", ".join(f'"{name}"' for name in allowed)
                 raise InputError(f"{who}: {word} must be one of {listed}; found {getattr(self, word)!r}.")
         if self.reward_concentration is not None:
@@ -108,12 +109,17 @@ class PolicyOptimalityModel:
                     f'{who}: with empty_set="drop" tasks that share a concentration of policies inform it by how '
                     'optimal they are, which is not implemented. Use "condition" or "prior", Separate(), or a number.'
                 )
-        given_reward = self.factorisation == "policy_given_reward"
-        if given_reward and self.reward_concentration is not None and not self.shares_rewards:
+        if self.reward_concentration is not None and not self.shares_rewards:
             raise InputError(
-                f"{who}: reward_concentration says how alike the tasks of a population are; "
-                f"{type(self.sharing).__name__}() has none."
+                f"{who}: reward_concentration says how alike tasks are that inform each other; that takes "
+                'factorisation="policy_given_reward" and Hierarchical(). Elsewhere it changes nothing.'
             )
+        if self.empty_set != "condition" and self.factorisation == "policy_given_reward":
+            raise InputError(
+                f'{who}: empty_set is for factorisation="reward_given_policy"; the other has no empty sets.'
+            )
+        if not isinstance(self.scale_free, bool | np.bool_):
+            raise InputError(f"{who}: scale_free must be True or False; found {self.scale_free!r}.")
 
     @property
     def shares_rewards(self) -> bool:
@@ -122,10 +128,8 @@ class PolicyOptimalityModel:
 
     @property
     def weights_concentration(self) -> Any:
-        """κ, or None where the weights of rewards are λ itself."""
-        if self.reward_concentration is None and self.shares_rewards:
-            return Gamma(shape=2.0, rate=0.5)
-        return self.reward_concentration
+        """κ, where tasks share rewards."""
+        return Gamma(shape=2.0, rate=0.5) if self.reward_concentration is None else self.reward_concentration
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -145,12 +149,7 @@ class PolicyOptimalityModel:
     def target(self, environment: Environment, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         if isinstance(self.reward, RewardSet):
-            size = (environment.num_states, environment.num_actions)[: 1 if self.reward.on == "state" else 2]
-            if self.reward.rewards.shape[1:] != size:
-                raise InputError(
-                    f"the rewards of the set have the shape {list(self.reward.rewards.shape[1:])}; this environment "
-                    f"needs {list(size)}."
-                )
+            self.reward.for_environment(environment)  # what does not fit is better found now than later
         return OptimalityTarget(environment, self, tasks, np.ascontiguousarray(counts, dtype=float))
 
 
@@ -172,6 +171,11 @@ class OptimalityTarget:
         return str(self.model.reward.on)
 
     @property
+    def shares_policies(self) -> bool:
+        """Whether tasks have one concentration of policies."""
+        return not isinstance(self.model.sharing, Separate)
+
+    @property
     def has_given_rewards(self) -> bool:
         return isinstance(self.model.reward, RewardSet)
 
@@ -179,13 +183,13 @@ class OptimalityTarget:
         """Rewards [N, S] or [N, S, A] to choose between, and their measure λ [N]; `count` of them if none are given."""
         reward = self.model.reward
         if isinstance(reward, RewardSet):
-            return reward.rewards, reward.weights
+            return reward.for_environment(self.environment), reward.weights
         return draw_rewards(reward, self.environment, rng, count), np.full(count, 1.0 / count)
 
     def draw_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray:
         """Concentrations [draws, M] of policies given the choices of all who share one."""
         policy, available = self.model.policy, self.environment.available
-        if isinstance(self.model.sharing, Separate):
+        if not self.shares_policies:
             each = [policy.draw_concentrations(rng, draws, own[None], available) for own in self.counts]
             return np.stack(each, axis=1)
         shared = policy.draw_concentrations(rng, draws, self.counts, available)
@@ -196,11 +200,9 @@ class OptimalityTarget:
         counts = np.zeros_like(self.counts[0]) if task is None else self.counts[task]
         return self.model.policy.draw(rng, concentrations, counts, self.environment.available)
 
-    def draw_reward_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray | None:
-        """κ [draws] from its prior, or None where there is none."""
+    def draw_reward_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray:
+        """κ [draws] from its prior."""
         given = self.model.weights_concentration
-        if given is None:
-            return None
         if isinstance(given, Prior):
             return given.draw(draws, seed=int(rng.integers(2**63)))
         return np.full(draws, float(given))

@@ -43,10 +43,18 @@ def loss_matrix(
     ):
         if len(batch) != 1:
             raise InputError(f"{word} must be a list of several, with one axis in front; found {list(shape)}.")
+    if given.batch == (0,):
+        raise InputError("there are no rewards.")
+    values = given.values if on == "state_action" else given.values[..., 0]
     if given.is_jax or isinstance(checked, jax.Array):
         found = losses_traced(environment, checked, given.values)
-        return found / spans(environment, rewards, on=on)[None] if scale_free else found
-    values = given.values if on == "state_action" else given.values[..., 0]
+        if not scale_free:
+            return found
+        best = reliable_plan(environment, values, on=on).value
+        scale = spans(environment, values, on=on, best=best)
+        if not isinstance(scale, jax.core.Tracer):
+            _check_spans(np.asarray(scale), np.asarray(best))
+        return found / scale[None]
     return Contest.between(environment, values, on=on, scale_free=scale_free).losses(checked)
 
 
@@ -55,6 +63,15 @@ def spans(environment: Environment, rewards: Any, *, on: str = "state", best: An
     if best is None:
         best = reliable_plan(environment, rewards, on=on).value
     return (best + reliable_plan(environment, -rewards, on=on).value).max(axis=-1)
+
+
+def _check_spans(span: np.ndarray, best: np.ndarray) -> None:
+    flat = span <= max(CONSTANT, 64 * np.finfo(best.dtype).eps) * np.abs(best).max(axis=1)
+    if flat.any():
+        raise InputError(
+            f"reward {int(np.argmax(flat))} is constant: every policy is optimal for it, and a loss without a "
+            "scale does not exist. Leave it out, or use scale_free=False."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +91,8 @@ class Contest:
         """Of rewards [N, S] or [N, S, A]."""
         found = reliable_plan(environment, rewards, on=on)
         span = spans(environment, rewards, on=on, best=found.value)
-        if scale_free and (span <= CONSTANT * np.maximum(1.0, np.abs(found.value).max(axis=1))).any():
-            raise InputError(
-                f"reward {int(np.argmin(span))} is constant: every policy is optimal for it, and a loss without a "
-                "scale does not exist. Leave it out, or use scale_free=False."
-            )
+        if scale_free:
+            _check_spans(span, found.value)
         regret = np.where(np.isfinite(found.q), np.maximum(found.value[..., None] - found.q, 0.0), 0.0)
         regret = regret.reshape(len(regret), -1)
         if suits(environment):
