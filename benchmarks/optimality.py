@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import manymotives as mm
-from benchmarks.harness import Row, first_call, floating_point_limit, seconds, side_by_side
+from benchmarks.harness import Row, first_call, floating_point_limit, side_by_side
 from benchmarks.literal import losses_by_value_iteration
 
 LARGE = """
@@ -45,23 +45,24 @@ def _product() -> Row:
     rewards = rng.dirichlet(np.ones(states), size=size)
     policies = rng.dirichlet(np.ones(actions), size=(size, states))
     compiled = first_call(lambda: mm.loss_matrix(environment, policies[:64], rewards[:64]))
-    shares = []
-    for _ in range(5):
-        limit = floating_point_limit()
-        taken = seconds(lambda: mm.loss_matrix(environment, policies, rewards))
-        shares.append((2 * size**2 * states**2 / taken / limit, taken, limit))
-    share, taken, limit = sorted(shares)[len(shares) // 2]
+    square = 1536
+    a, b = rng.random((2, square, square))
+    mine, theirs, _ = side_by_side(
+        lambda: mm.loss_matrix(environment, policies, rewards), lambda: a @ b, rounds=5, at_least=2.0
+    )
+    ours, peer = 2 * size**2 * states**2 / mine / 1e9, 2 * square**3 / theirs / 1e9
+    burst = floating_point_limit() / 1e9
     return Row(
         name="loss matrix, S=64, K=N=4096; peer: a matrix product on the same cores",
-        ours=share * limit / 1e9,
-        peer=limit / 1e9,
-        ratio=share,
+        ours=ours,
+        peer=peer,
+        ratio=ours / peer,
         unit="GFLOP/s",
         bar="≥ 50 % of it",
-        passed=share >= 0.5,
+        passed=ours / peer >= 0.5,
         compile_seconds=compiled,
-        share_of_limit=share,
-        note=f"{taken:.2f} s, planning and checks included",
+        share_of_limit=ours / burst,
+        note=f"{mine:.2f} s, planning and checks included; both for two seconds at a time",
     )
 
 

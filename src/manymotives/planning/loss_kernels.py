@@ -18,8 +18,7 @@ from manymotives.planning.lanes import WIDTH, fused, load, spread, spread_from, 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
 
-POLICIES = 16  # whose inverses are held at a time …
-TILES = 8  # … while so many blocks of rewards pass by them
+POLICIES = 16  # whose inverses are held in the cache while the rewards pass by
 
 
 @_compiled
@@ -37,48 +36,64 @@ def fill_losses(transitions, policies, regrets, begin, end, out):
         last = min(first + POLICIES, end)
         for k in range(first, last):
             discounted_visits(transitions, policies, k, inverses, k - first, columns)
-        for first_tile in range(0, num_tiles, TILES):
+        for tile in range(num_tiles):
             for k in range(first, last):
+                for s in range(num_states):
+                    x = spread(0.0)
+                    for a in range(num_actions):
+                        pair = s * num_actions + a
+                        cost = load(regrets, tile * num_states * num_actions + pair)
+                        x = fused(spread_from(policies, k * num_states * num_actions + pair), cost, x)
+                    store(gain, s, x)
                 row = (k - first) * num_states * columns * WIDTH
-                for tile in range(first_tile, min(first_tile + TILES, num_tiles)):
-                    for s in range(num_states):
-                        x = spread(0.0)
-                        for a in range(num_actions):
-                            pair = s * num_actions + a
-                            cost = load(regrets, (tile * num_states) * num_actions + pair)
-                            x = fused(spread_from(policies, k * num_states * num_actions + pair), cost, x)
-                        store(gain, s, x)
-                    store(out, k * num_tiles + tile, largest_of_product(inverses, row, columns * WIDTH, gain))
+                store(out, k * num_tiles + tile, largest_of_product(inverses, row, columns * WIDTH, gain))
 
 
 @_inlined
 def largest_of_product(matrices, begin, stride, x):
-    """max_s (G x)(s), where G's rows begin at `begin` and lie `stride` apart; four rows at a time."""
+    """max_s (G x)(s), where G's rows begin at `begin` and lie `stride` apart; eight rows at a time, or four, or one."""
     num_states = x.shape[0]
-    best = spread(0.0)
+    zero = spread(0.0)
+    best = zero
     s = 0
-    while s + 4 <= num_states:
-        row0 = begin + s * stride
-        row1, row2, row3 = row0 + stride, row0 + 2 * stride, row0 + 3 * stride
-        y0, y1, y2, y3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    while s + 8 <= num_states:
+        row = begin + s * stride
+        y0, y1, y2, y3, y4, y5, y6, y7 = zero, zero, zero, zero, zero, zero, zero, zero
         for j in range(num_states):
             part = load(x, j)
-            y0 = fused(spread_from(matrices, row0 + j), part, y0)
-            y1 = fused(spread_from(matrices, row1 + j), part, y1)
-            y2 = fused(spread_from(matrices, row2 + j), part, y2)
-            y3 = fused(spread_from(matrices, row3 + j), part, y3)
-        y0 = where_greater(y1, y0, y1, y0)
-        y2 = where_greater(y3, y2, y3, y2)
-        y0 = where_greater(y2, y0, y2, y0)
-        best = where_greater(y0, best, y0, best)
+            y0 = fused(spread_from(matrices, row + j), part, y0)
+            y1 = fused(spread_from(matrices, row + stride + j), part, y1)
+            y2 = fused(spread_from(matrices, row + 2 * stride + j), part, y2)
+            y3 = fused(spread_from(matrices, row + 3 * stride + j), part, y3)
+            y4 = fused(spread_from(matrices, row + 4 * stride + j), part, y4)
+            y5 = fused(spread_from(matrices, row + 5 * stride + j), part, y5)
+            y6 = fused(spread_from(matrices, row + 6 * stride + j), part, y6)
+            y7 = fused(spread_from(matrices, row + 7 * stride + j), part, y7)
+        best = larger(best, larger(larger(larger(y0, y1), larger(y2, y3)), larger(larger(y4, y5), larger(y6, y7))))
+        s += 8
+    while s + 4 <= num_states:
+        row = begin + s * stride
+        y0, y1, y2, y3 = zero, zero, zero, zero
+        for j in range(num_states):
+            part = load(x, j)
+            y0 = fused(spread_from(matrices, row + j), part, y0)
+            y1 = fused(spread_from(matrices, row + stride + j), part, y1)
+            y2 = fused(spread_from(matrices, row + 2 * stride + j), part, y2)
+            y3 = fused(spread_from(matrices, row + 3 * stride + j), part, y3)
+        best = larger(best, larger(larger(y0, y1), larger(y2, y3)))
         s += 4
     while s < num_states:
-        y0 = spread(0.0)
+        y0 = zero
         for j in range(num_states):
             y0 = fused(spread_from(matrices, begin + s * stride + j), load(x, j), y0)
-        best = where_greater(y0, best, y0, best)
+        best = larger(best, y0)
         s += 1
     return best
+
+
+@_inlined
+def larger(a, b):
+    return where_greater(a, b, a, b)
 
 
 @_inlined

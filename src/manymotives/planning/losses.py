@@ -1,6 +1,7 @@
 """How far many policies are from optimal for many rewards: ℓ_ij = max_s V*_j(s) − V^{π_i}_j(s) (paper, section 4)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -79,10 +80,11 @@ class Contest:
     """Rewards planned for once, to be held against as many policies as one likes."""
 
     environment: Environment
-    num_rewards: int
+    rewards: np.ndarray  # [N, S] or [N, S, A]
+    on: str
+    scale_free: bool
+    best: np.ndarray  # V* [N, S]
     regrets: np.ndarray  # V* − Q*: tiles [N / WIDTH, S·A, WIDTH] for the compiled loops, or [N, S·A]
-    spans: np.ndarray  # [N] what there is to lose
-    scale_free: bool = False
 
     @classmethod
     def between(
@@ -90,16 +92,21 @@ class Contest:
     ) -> "Contest":
         """Of rewards [N, S] or [N, S, A]."""
         found = reliable_plan(environment, rewards, on=on)
-        span = spans(environment, rewards, on=on, best=found.value)
-        if scale_free:
-            _check_spans(span, found.value)
         regret = np.where(np.isfinite(found.q), np.maximum(found.value[..., None] - found.q, 0.0), 0.0)
         regret = regret.reshape(len(regret), -1)
         if suits(environment):
             missing = -len(regret) % WIDTH
             regret = np.concatenate([regret, np.zeros((missing, regret.shape[1]))])
             regret = np.ascontiguousarray(regret.reshape(-1, WIDTH, regret.shape[1]).swapaxes(1, 2))
-        return cls(environment, len(found.value), regret, span, scale_free)
+        made = cls(environment, rewards, on, scale_free, found.value, regret)
+        if scale_free:
+            _check_spans(made.spans, made.best)
+        return made
+
+    @cached_property
+    def spans(self) -> np.ndarray:
+        """What there is to lose [N]."""
+        return spans(self.environment, self.rewards, on=self.on, best=self.best)
 
     def losses(self, policies: Float[np.ndarray, "K S A"]) -> Float[np.ndarray, "K N"]:
         """ℓ_ij of these policies; in units of the spans if that is what was asked for."""
@@ -117,20 +124,20 @@ class Contest:
             fill_losses(transitions, policies, self.regrets, begin, end, out)
 
         in_parallel(work, len(policies), cost=policies.shape[1] ** 2 * out.shape[1], block=POLICIES)
-        return out[:, : self.num_rewards]
+        return out[:, : len(self.rewards)]
 
     def _sparse(self, policies: np.ndarray) -> np.ndarray:
         """One sparse factorisation a policy; as many rewards at a time as memory likes."""
         environment = self.environment
         num_states, num_actions = environment.num_states, environment.num_actions
-        out = np.empty((len(policies), self.num_rewards))
+        out = np.empty((len(policies), len(self.rewards)))
         step = max(1, NUMBERS // num_states)
         rows, pairs = np.repeat(np.arange(num_states), num_actions), np.arange(num_states * num_actions)
         for k, policy in enumerate(policies):
             chosen = sp.csr_array((policy.ravel(), (rows, pairs)), shape=(num_states, len(pairs)))
             matrix = sp.eye_array(num_states) - environment.discount * (chosen @ environment.matrix)
             factors = spl.splu(matrix.tocsc())
-            for begin in range(0, self.num_rewards, step):
+            for begin in range(0, len(self.rewards), step):
                 part = slice(begin, begin + step)
                 out[k, part] = factors.solve(chosen @ self.regrets[part].T).max(axis=0)
         return np.maximum(out, 0.0, out=out)
