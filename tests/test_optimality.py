@@ -1,6 +1,7 @@
 """What the policy-optimality model promises its users: conformance, properties, the theorem, calibration, the claim."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -229,6 +230,29 @@ def test_blocks_do_not_matter(monkeypatch):
         np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-12)
         np.testing.assert_array_equal(parts.index, whole.index)
         np.testing.assert_array_equal(parts.policies, whole.policies)
+
+
+class Impatient(Progress):
+    """Somebody who presses Ctrl-C after two hundred policies."""
+
+    @contextmanager
+    def of(self, total, unit):
+        yield self
+
+    def update(self, done, note=""):
+        if done >= 200:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_keeps_what_there_is(monkeypatch):
+    counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
+    target = mm.PolicyOptimalityModel(SET).target(TRIANGLE, ("a", "b"), counts.astype(float))
+    monkeypatch.setattr("manymotives.inference.rewards_given_policies.AT_A_TIME", 1)
+    found = mm.OptimalityMonteCarlo(draws=1000).run(target, seed=0, progress=Impatient())
+    assert found.index.shape == (1, 200, 2)
+    assert "stopped by hand after 200 of 1000 policies." in found.warnings
+    short = mm.OptimalityMonteCarlo(draws=200).run(target, seed=0, progress=Progress(False))
+    np.testing.assert_allclose(found.weights, short.weights, rtol=1e-12)
 
 
 def test_pictures():

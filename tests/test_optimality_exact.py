@@ -312,6 +312,9 @@ def test_shared_rewards_are_the_enumerated_ones():
             mean, spread = mass @ grid, np.sqrt(mass @ grid**2 - (mass @ grid) ** 2)
             assert abs(np.log(kappas).mean() - mean) < 4 * spread / np.sqrt(4000)
         np.testing.assert_allclose(weights, marginals, atol=4 * 0.5 / np.sqrt(5000))
+        for m in range(3):  # what is drawn is what is weighed
+            share = np.bincount(index[..., m].ravel(), minlength=4) / index[..., m].size
+            np.testing.assert_allclose(share, weights[m], atol=4 * 0.5 / np.sqrt(5000))
         assert abs((index[..., 0] == index[..., 1]).mean() - pair) < 4 * 0.5 / np.sqrt(5000)
 
 

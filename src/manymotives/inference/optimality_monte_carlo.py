@@ -64,8 +64,10 @@ class OptimalityMonteCarlo:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
         rewards, measure = target.reward_set(rng, self.num_rewards or NUM_REWARDS)
         contest = Contest.between(target.environment, rewards, on=target.on, scale_free=target.model.scale_free)
-        method = policies_given_rewards if given_reward else rewards_given_policies
-        found = method(target, contest, rewards, measure, self.draws, seed, progress, self.device)
+        if given_reward:
+            found = policies_given_rewards(target, contest, measure, self.draws, seed, progress)
+        else:
+            found = rewards_given_policies(target, contest, measure, self.draws, seed, progress, self.device)
         spread = found.weights @ contest.spans
         effective = 1.0 / np.square(found.weights).sum(axis=1)
         statistics = found.statistics | {

@@ -36,12 +36,10 @@ FEW_POLICIES = 20.0  # effective ones, below which an average over policies is t
 def policies_given_rewards(
     target: OptimalityTarget,
     contest: Contest,
-    rewards: np.ndarray,
     measure: np.ndarray,
     draws: int,
     seed: int,
     progress: Progress,
-    device: str,
 ) -> OptimalityDraws:
     """Weights of the rewards, and joint draws of reward, policy and ε."""
     common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
@@ -73,8 +71,8 @@ def policies_given_rewards(
             "prior of the gap wants. Raise draws, or allow larger gaps.",
         )
     return OptimalityDraws(
-        **_with_policies(target, rewards, index, draws, seed),
-        rewards=rewards,
+        **_with_policies(target, contest.rewards, index, draws, seed),
+        rewards=contest.rewards,
         measure=measure,
         spans=contest.spans,
         weights=weights,

@@ -34,7 +34,6 @@ ON_DEVICE = 50  # times as many losses a block
 def rewards_given_policies(
     target: OptimalityTarget,
     contest: Contest,
-    rewards: np.ndarray,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -51,7 +50,7 @@ def rewards_given_policies(
     kept = np.empty((draws if keep else 0, num_tasks, *shape))
     totals = [_Sum(len(measure)) for _ in range(num_tasks)]
     policy_totals = [_Sum(int(np.prod(shape))) for _ in range(num_tasks)]
-    on_device = Device(target, rewards) if device == "gpu" else None
+    on_device = Device(target, contest.rewards) if device == "gpu" else None
     judge = on_device.judge if on_device else _judge_here(target, contest)
     step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), int(np.prod(shape))))
     made = 0
@@ -92,7 +91,7 @@ def rewards_given_policies(
         )
     each = (chosen, np.arange(num_tasks))
     return OptimalityDraws(
-        rewards=rewards,
+        rewards=contest.rewards,
         measure=measure,
         spans=contest.spans,
         weights=np.stack([total.normalised() for total in totals]),
