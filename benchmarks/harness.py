@@ -1,8 +1,10 @@
 """How things are timed: ours and the peer by turns, in one process, compilation apart."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -43,6 +45,16 @@ def side_by_side(
         median(theirs for _, theirs in pairs),
         median(theirs / mine for mine, theirs in pairs),
     )
+
+
+def peak_memory() -> float:
+    """GiB that this process has had at most.
+
+    Not from getrusage: what that reports starts from the memory of the process that started this one.
+    """
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 2**20
 
 
 def first_call(work: Callable[[], object]) -> float:

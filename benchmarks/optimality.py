@@ -13,9 +13,10 @@ from benchmarks.harness import Row, first_call, floating_point_limit, side_by_si
 from benchmarks.literal import losses_by_value_iteration
 
 LARGE = """
-import json, resource, time
+import json, time
 import numpy as np
 import manymotives as mm
+from benchmarks.harness import peak_memory
 
 rng = np.random.default_rng(0)
 environment = mm.worlds.RandomMDP(states=64, actions=4, seed=0)
@@ -25,8 +26,7 @@ made = mm.fit(
     mm.PolicyOptimalityModel(), environment, shown, mm.OptimalityMonteCarlo(draws=10_000, num_rewards=10_000)
 )
 taken = time.perf_counter() - begin
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(json.dumps({"seconds": taken, "gibibytes": peak}))
+print(json.dumps({"seconds": taken, "gibibytes": peak_memory()}))
 """
 
 

@@ -156,9 +156,8 @@ def large_grid_row(limit: float) -> Row:
 
 def large_grid() -> None:
     """Plan for a goal and for random rewards; print the slower one's time, the memory, and the bound on the error."""
-    import resource
 
-    from benchmarks.harness import seconds
+    from benchmarks.harness import peak_memory, seconds
 
     small = mm.worlds.GridWorld((20, 20), slip=0.2, discount=0.99)
     compile_seconds = seconds(lambda: mm.plan(small, np.ones(400)))
@@ -172,6 +171,6 @@ def large_grid() -> None:
         if spent > worst:
             worst, operations = spent, 2 * environment.matrix.nnz * (FIRST_SWEEPS + int(found.solves))
         error = max(error, float(found.residual) / (1 - environment.discount))
-    gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    gib = peak_memory()
     result = {"seconds": worst, "gib": gib, "error": error, "compile": compile_seconds, "operations": operations}
     print(json.dumps(result))

@@ -1,6 +1,5 @@
 """Samplers of the multitask reward–policy model: against the authors' algorithm, and how their cost grows."""
 
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import manymotives as mm
-from benchmarks.harness import Row, first_call, seconds, side_by_side
+from benchmarks.harness import Row, first_call, peak_memory, seconds, side_by_side
 from benchmarks.literal import plain_chain, run_literal, tuned_chain
 from manymotives.inference import Draws, Progress
 from manymotives.models import Target
@@ -115,7 +114,7 @@ def _memory_of_a_fit(tasks: int) -> float:
 def fit_of(tasks: int) -> None:
     environment, demonstrations = _problem(tasks, STEPS)
     mm.fit(mm.RewardPolicyModel(), environment, demonstrations, mm.Gibbs(chains=4, draws=500, warmup=200, thin=1))
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+    print(peak_memory())
 
 
 def _problem(tasks: int, steps: int) -> tuple[mm.Environment, mm.Demonstrations]:
