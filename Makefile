@@ -1,7 +1,7 @@
 # make demo   a result in a minute: simulated subjects, what can be said of them, a picture
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements.txt
-# make calibrate  every sampler, a thousand simulated data sets each: hours
+# make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
