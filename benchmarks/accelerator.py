@@ -14,7 +14,7 @@ import manymotives as mm
 from manymotives.inference.device_integral import Device
 from manymotives.inference.rewards_given_policies import _judge_here
 from manymotives.planning import Contest
-from manymotives.planning.dense_losses import contest
+from manymotives.planning.dense_losses import losses_against
 
 SIZE, STATES, ACTIONS, CHECKED = 10_000, 64, 4, 500
 
@@ -27,7 +27,8 @@ def main() -> None:
     target = model.target(environment, ("a",), np.zeros((1, STATES, ACTIONS)))
     policies = rng.dirichlet(np.ones(ACTIONS), size=(SIZE, STATES))
     uniforms = 1.0 - rng.random((SIZE, 2))
-    device = Device(target, rewards)
+    contest = Contest.between(environment, rewards)
+    device = Device(target, contest)
     there = [jnp.asarray(each, jnp.float32) for each in (policies, model.reward.weights, uniforms)]
 
     def milliseconds(work):  # type: ignore[no-untyped-def]
@@ -44,13 +45,13 @@ def main() -> None:
     found = {
         "device": str(jax.devices()[0].device_kind),
         "jax": jax.__version__,
-        "losses_ms": milliseconds(lambda: contest(environment, there[0], device.rewards, device.best)),
+        "losses_ms": milliseconds(lambda: losses_against(environment, there[0], device.rewards, device.best)),
         "together_ms": milliseconds(lambda: device.judge_there(*there)),
         "with_transfers_ms": milliseconds(lambda: device.judge(policies, model.reward.weights, uniforms).total),
     }
-    exact = Contest.between(environment, rewards).losses(policies[:CHECKED])
-    single = np.asarray(contest(environment, there[0][:CHECKED], device.rewards, device.best), dtype=float)
-    here = _judge_here(target, Contest.between(environment, rewards))(policies, model.reward.weights, uniforms)
+    exact = contest.losses(policies[:CHECKED])
+    single = np.asarray(losses_against(environment, there[0][:CHECKED], device.rewards, device.best), dtype=float)
+    here = _judge_here(target, contest)(policies, model.reward.weights, uniforms)
     far = device.judge(policies, model.reward.weights, uniforms)
     found["largest_loss"] = float(exact.max())
     found["error_of_losses"] = float(np.abs(single - exact).max())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import manymotives as mm
 import test_calibration as choosing
-import test_optimality as optimality
+import test_optimality_statistics as optimality
 
 
 def calibrations() -> Iterator[tuple]:
@@ -14,7 +14,7 @@ def calibrations() -> Iterator[tuple]:
         for rule, choice in choosing.RULES.items():
             for name, method in choosing.METHODS.items():
                 model = mm.RewardPolicyModel(prior, choice())
-                yield f"{name}, {reward}, {rule}", model, choosing.ENVIRONMENT, method, choosing.SIZE
+                yield f"{name}, {reward}, {rule}", model, choosing.TRIANGLE, method, choosing.SIZE
     for name, model in optimality.STORIES.items():
         yield f"OptimalityMonteCarlo, {name}", model, optimality.TRIANGLE, optimality.METHOD, optimality.SIZE
 

@@ -15,8 +15,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 COMPILED = {
     "manymotives.families",
     "manymotives.inference.integral_kernels",
+    "manymotives.inference.latent",
     "manymotives.inference.populations",
     "manymotives.inference.sweeps",
+    "manymotives.inference.trials",
+    "manymotives.models.gradient",
     "manymotives.models.likelihood",
     "manymotives.planning.kernels",
     "manymotives.planning.lanes",

@@ -12,16 +12,9 @@ import pytest
 
 import manymotives as mm
 from manymotives.inference import Draws
+from places import TRIANGLE
 
 FAILURE = 0.01
-ENVIRONMENT = mm.Environment(  # every action matters, and none leads anywhere for certain
-    [
-        [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]],
-        [[0.1, 0.1, 0.8], [0.6, 0.3, 0.1]],
-        [[0.1, 0.8, 0.1], [0.3, 0.1, 0.6]],
-    ],
-    discount=0.8,
-)
 METHODS = {
     "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=50, thin=20),
     "Gibbs": mm.Gibbs(chains=1, draws=40, warmup=50, thin=20),
@@ -41,7 +34,7 @@ SIZE = {"tasks": 3, "steps": 15, "progress": False}
 @pytest.mark.parametrize("method", METHODS)
 def test_the_truth_is_one_more_draw(method, reward, rule):
     model = mm.RewardPolicyModel(REWARDS[reward], RULES[rule]())
-    found = mm.calibrate(model, ENVIRONMENT, METHODS[method], replications=40, seed=5, **SIZE)
+    found = mm.calibrate(model, TRIANGLE, METHODS[method], replications=40, seed=5, **SIZE)
     assert found.p_value > FAILURE / 18, found
 
 
@@ -49,7 +42,7 @@ def test_the_truth_is_one_more_draw(method, reward, rule):
 def test_other_sharing_and_lapses_are_calibrated(sharing):
     choice = mm.Softmax(lapse=mm.Beta(alpha=1.0, beta=4.0))
     model = mm.RewardPolicyModel(REWARDS["Dirichlet"], choice, sharing)
-    found = mm.calibrate(model, ENVIRONMENT, METHODS["Gibbs"], replications=40, seed=6, **SIZE)
+    found = mm.calibrate(model, TRIANGLE, METHODS["Gibbs"], replications=40, seed=6, **SIZE)
     assert found.p_value > FAILURE / 2, found
 
 
@@ -62,8 +55,8 @@ def test_a_wrong_prior_is_seen():
     truth = mm.RewardPolicyModel(mm.DirichletReward([3.0, 1.0, 1.0]), mm.Softmax(4.0), mm.Separate())
     settings = {"replications": 80, "seed": 1, **SIZE}
     method = METHODS["Metropolis"]
-    assert mm.calibrate(model, ENVIRONMENT, method, **settings).p_value > FAILURE
-    assert mm.calibrate(model, ENVIRONMENT, method, truth=truth, **settings).p_value < 1e-3
+    assert mm.calibrate(model, TRIANGLE, method, **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, method, truth=truth, **settings).p_value < 1e-3
 
 
 @dataclass(frozen=True)
@@ -108,5 +101,5 @@ class PriorProposals:
 def test_a_missing_hastings_correction_is_seen():
     model = mm.RewardPolicyModel(mm.DirichletReward(0.5), mm.Softmax(4.0), mm.Separate())
     settings = {"replications": 60, "seed": 2, **SIZE}
-    assert mm.calibrate(model, ENVIRONMENT, PriorProposals(corrected=True), **settings).p_value > FAILURE
-    assert mm.calibrate(model, ENVIRONMENT, PriorProposals(corrected=False), **settings).p_value < 1e-3
+    assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=True), **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=False), **settings).p_value < 1e-3

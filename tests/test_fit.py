@@ -18,19 +18,10 @@ from manymotives import families
 from manymotives.inference import Progress
 from manymotives.inference.weights import effective_size, pareto_k, resampled
 from manymotives.planning import plan
+from places import HOUSE
 
 RNG = np.random.default_rng(0)
 CHAIN = mm.worlds.Chain(states=3, discount=0.9)
-# a terminal state, an action that does not exist everywhere
-HOUSE = mm.Environment(
-    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.2, 0.8], [1.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]],
-    discount=0.9,
-    states=["hall", "kitchen", "garden"],
-    actions=["on", "back"],
-    available=[[True, False], [True, True], [False, False]],
-    terminal=["garden"],
-    start={"hall": 1.0},
-)
 METHODS = {
     "Gibbs": mm.Gibbs(chains=2, draws=30, warmup=40, thin=2),
     "Metropolis": mm.Metropolis(chains=2, draws=30, warmup=40, thin=2),
@@ -255,7 +246,7 @@ def test_the_number_of_cores_does_not_matter(monkeypatch):
 def test_ctrl_c_keeps_what_there_is():
     data, model = demonstrations(), mm.RewardPolicyModel()
     mm.fit(model, CHAIN, data, METHODS["Gibbs"])  # compiled by now
-    threading.Timer(1.5, interrupt_main).start()
+    threading.Timer(0.5, interrupt_main).start()
     begin = time.monotonic()
     found = mm.fit(model, CHAIN, data, mm.Gibbs(chains=2, draws=10**6, warmup=10, thin=1))
     assert time.monotonic() - begin < 60

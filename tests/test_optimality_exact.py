@@ -343,7 +343,7 @@ def test_the_device_says_the_same(name, empty):
     measure, uniforms = model.reward.weights, 1.0 - rng.random((40, 2))
     here = _judge_here(target, contest)(policies, measure, uniforms)
     for dtype, tolerance in ((jnp.float64, 1e-9), (jnp.float32, 1e-4)):
-        there = Device(target, rewards, dtype).judge(policies, measure, uniforms)
+        there = Device(target, contest, dtype).judge(policies, measure, uniforms)
         np.testing.assert_allclose(
             there.total * np.exp(there.reference), here.total * np.exp(here.reference), atol=40 * tolerance
         )

@@ -103,6 +103,120 @@ def middle_and_spread(family, a, b):
     return a, b
 
 
+# ---- coordinates that do not know their population ---------------------------------------------------------
+
+BEND = 1.7  # a logistic curve with this slope looks most like a normal one
+
+
+@_compiled
+def placed(family, z, a, b):
+    """u = T(z; a, b), increasing in z, which looks like the quantile function of u in a standard normal z.
+
+    The answer: u; log dT/dz; and the derivatives of u in z, a, b, and of log dT/dz in z, a, b.
+
+    For Gamma, log(a + ½) + z / √(a + 0.6) − softplus(−1.7 z) / a − log b: the first two resemble mean and spread of
+    log x at a + 1, the third the factor v^(1/a) that turns Gamma(a + 1) into Gamma(a), whose left tail is long where a
+    is small. Beta has two such tails.
+    """
+    if family == GAMMA:
+        bend, lean = softplus(-BEND * z), sigmoid(-BEND * z)
+        spread = 1.0 / math.sqrt(a + 0.6)
+        change = -0.5 * spread**3  # of the spread, with a
+        u = math.log(a + 0.5) + spread * z - bend / a - math.log(b)
+        slope = spread + BEND * lean / a
+        u_a = 1.0 / (a + 0.5) + change * z + bend / (a * a)
+        slope_z = -BEND * BEND * lean * (1.0 - lean) / a
+        slope_a = change - BEND * lean / (a * a)
+        return u, math.log(slope), slope, u_a, -1.0 / b, slope_z / slope, slope_a / slope, 0.0
+    if family == BETA:
+        low, high = softplus(-BEND * z), softplus(BEND * z)
+        lean = sigmoid(-BEND * z)
+        spread = math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
+        change_a = -0.5 / (spread * (a + 0.6) ** 2)
+        change_b = -0.5 / (spread * (b + 0.6) ** 2)
+        u = math.log(a + 0.5) - math.log(b + 0.5) + spread * z - low / a + high / b
+        slope = spread + BEND * lean / a + BEND * (1.0 - lean) / b
+        u_a = 1.0 / (a + 0.5) + change_a * z + low / (a * a)
+        u_b = -1.0 / (b + 0.5) + change_b * z - high / (b * b)
+        slope_z = BEND * BEND * lean * (1.0 - lean) * (1.0 / b - 1.0 / a)
+        slope_a = change_a - BEND * lean / (a * a)
+        slope_b = change_b - BEND * (1.0 - lean) / (b * b)
+        return u, math.log(slope), slope, u_a, u_b, slope_z / slope, slope_a / slope, slope_b / slope
+    if family == HALF_NORMAL:
+        return math.log(a) + z, 0.0, 1.0, 1.0 / a, 0.0, 0.0, 0.0, 0.0
+    return a + b * z, math.log(b), b, 1.0, z, 0.0, 0.0, 1.0 / b
+
+
+@_compiled
+def latent(family, u, a, b):
+    """z with T(z; a, b) = u: Newton's method, kept between two ends that close in."""
+    if family == HALF_NORMAL:
+        return u - math.log(a)
+    if family != GAMMA and family != BETA:
+        return (u - a) / b
+    low, high = -1.0, 1.0
+    while placed(family, low, a, b)[0] > u and low > -1e300:
+        low *= 2.0
+    while placed(family, high, a, b)[0] < u and high < 1e300:
+        high *= 2.0
+    z = 0.5 * (low + high)
+    for _ in range(200):
+        there = placed(family, z, a, b)
+        if there[0] < u:
+            low = z
+        else:
+            high = z
+        step = (u - there[0]) / there[2]
+        z += step
+        if not low < z < high:
+            z = 0.5 * (low + high)
+        if abs(step) <= 1e-14 * max(1.0, abs(z)):
+            break
+    return z
+
+
+@_compiled
+def slope(family, u, a, b):
+    """d log p(u | a, b) / du."""
+    if family == GAMMA:
+        return a - b * math.exp(u)
+    if family == BETA:
+        share = sigmoid(u)
+        return a * (1.0 - share) - b * share
+    if family == HALF_NORMAL:
+        return 1.0 - math.exp(2.0 * u) / (a * a)
+    return (a - u) / (b * b)
+
+
+@_compiled
+def parameter_slopes(family, count, first, second, a, b):
+    """Derivatives of Σ log p(u | a, b) in a and b, from how many draws there are and the sums of their statistics."""
+    if family == GAMMA:
+        return count * (math.log(b) - digamma(a)) + first, count * a / b - second
+    if family == BETA:
+        both = digamma(a + b)
+        return count * (both - digamma(a)) + first, count * (both - digamma(b)) + second
+    if family == HALF_NORMAL:
+        return (second / (a * a) - count) / a, 0.0
+    squares = second - 2.0 * a * first + count * a * a
+    return (first - count * a) / (b * b), (squares / (b * b) - count) / b
+
+
+@_compiled
+def softplus(x):
+    """log(1 + e^x) without overflow."""
+    return -log_sigmoid(-x)
+
+
+@_compiled
+def sigmoid(x):
+    """1 / (1 + e^−x) without overflow."""
+    if x > 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    share = math.exp(x)
+    return share / (1.0 + share)
+
+
 @_compiled
 def digamma(x):
     """d log Γ(x) / dx for x > 0: up to 6 by recurrence, then the asymptotic series."""
@@ -145,6 +259,12 @@ def draw_all(rng, families, parameters):
         for d in range(size):
             u[n, d] = draw(rng, families[d], parameters[n, d, 0], parameters[n, d, 1])
     return u
+
+
+def log_gammas(rng, shapes):
+    """log x with x ~ Gamma(shape, 1), for shapes [N, D]: normalised, they are Dirichlet."""
+    parameters = np.stack([shapes, np.ones_like(shapes)], axis=-1)
+    return draw_all(rng, np.full(shapes.shape[1], GAMMA), parameters)
 
 
 @_compiled

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.special import gammaln
 
 from manymotives.errors import InputError
-from manymotives.families import draw_all, log_density_all
+from manymotives.families import draw_all, log_density_all, log_gammas
 from manymotives.priors import Prior, check_parameter
 
 POINTS = 2001  # of the grid on which a concentration's posterior is integrated
@@ -68,12 +68,9 @@ class DirichletPolicy:
     def draw(
         rng: np.random.Generator, concentrations: np.ndarray, counts: Float[np.ndarray, "S A"], available: np.ndarray
     ) -> np.ndarray:
-        """Policies [draws, S, A] given one task's choices, one for each concentration [draws].
-
-        In logarithms, because with a concentration of 0.01 most gamma variables are below the smallest float64.
-        """
-        shape = np.broadcast_to(counts + concentrations[:, None, None], (len(concentrations), *counts.shape))
-        log_gamma = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
+        """Policies [draws, S, A] given one task's choices, one for each concentration [draws]."""
+        shapes = counts + concentrations[:, None, None]
+        log_gamma = log_gammas(rng, shapes.reshape(len(shapes), -1)).reshape(shapes.shape)
         log_gamma = np.where(available, log_gamma, -np.inf)
         log_gamma[:, ~available.any(axis=1), 0] = 0.0  # a terminal state has the nominal action, the first
         policy = np.exp(log_gamma - log_gamma.max(axis=2, keepdims=True))

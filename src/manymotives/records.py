@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from manymotives.errors import InputError
+from manymotives.optimality import NAMED
 
 
 def record_of(thing: Any) -> Any:
@@ -22,7 +23,7 @@ def record_of(thing: Any) -> Any:
         return [record_of(each) for each in thing]
     if thing is None or isinstance(thing, str | int | float):
         return thing
-    return f"distribution: {name_of(thing)}"
+    return NAMED + name_of(thing)
 
 
 def name_of(thing: Any) -> str:

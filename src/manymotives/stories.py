@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.families import log_gammas
 from manymotives.inference import METHODS, Method, OptimalityDraws, OptimalityMonteCarlo, Progress
 from manymotives.inference.optimality_monte_carlo import NUM_REWARDS
 from manymotives.models import OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
@@ -121,19 +123,17 @@ def tell_policy_optimality(
 ) -> Story:
     if not isinstance(method, OptimalityMonteCarlo) and isinstance(method, METHODS):
         raise InputError(f"{method!r} cannot fit a PolicyOptimalityModel.")
-    own = isinstance(source.reward, RewardSet), isinstance(model.reward, RewardSet)
-    if source is not model and (own[0] != own[1] or source.reward.on != model.reward.on or all(own)):
-        same = all(own) and np.array_equal(
-            source.reward.for_environment(environment), model.reward.for_environment(environment)
+    if source is not model and not _same_set(source.reward, model.reward, environment):
+        raise InputError(
+            "truth and model must choose between the same rewards, which truth may weigh differently: give both a "
+            "RewardSet(...)."
         )
-        if not same:
-            raise InputError("truth must choose between the same rewards as the model; it may weigh them differently.")
     if not isinstance(model.reward, RewardSet):  # one set, for truth and fit alike
         count = getattr(method, "num_rewards", None) or NUM_REWARDS
         nothing = np.zeros((1, environment.num_states, environment.num_actions))
         rewards, weights = model.target(environment, (0,), nothing).reward_set(np.random.default_rng(0), count)
         model = replace(model, reward=RewardSet(rewards, weights, on=model.reward.on))
-        source = model if source is model else replace(source, reward=model.reward)
+        source = model
         if getattr(method, "num_rewards", None) is not None:
             method = replace(method, num_rewards=None)
     names = tuple(range(tasks))
@@ -153,6 +153,12 @@ def tell_policy_optimality(
     return story
 
 
+def _same_set(one: Any, other: Any, environment: Environment) -> bool:
+    if not isinstance(one, RewardSet) or not isinstance(other, RewardSet):
+        return False
+    return np.array_equal(one.for_environment(environment), other.for_environment(environment))
+
+
 def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, measure: np.ndarray) -> _Truth:
     """The generative story, step by step."""
     model = origin.model
@@ -169,11 +175,7 @@ def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest,
 
 def _dirichlet(rng: np.random.Generator, concentrations: np.ndarray) -> np.ndarray:
     """Weights from a Dirichlet distribution, in logarithms because most parameters are tiny."""
-    with np.errstate(divide="ignore"):
-        log_gamma = np.log(rng.standard_gamma(concentrations + 1.0))
-        log_gamma += np.log1p(-rng.random(len(concentrations))) / concentrations
-    weights = np.exp(log_gamma - log_gamma.max())
-    return weights / weights.sum()
+    return softmax(log_gammas(rng, concentrations[None])[0])
 
 
 def _reward_for_a_policy(

@@ -10,12 +10,12 @@ from manymotives.errors import InputError
 MAY_BE_ZERO = ("warmup",)
 
 
-def checked_counts(method: Any) -> None:
-    """Refuse settings that are not whole numbers of at least 1."""
-    for field in fields(method):
-        value = getattr(method, field.name)
-        least = 0 if field.name in MAY_BE_ZERO else 1
+def checked_counts(method: Any, *names: str) -> None:
+    """Refuse settings (all, or these) that are not whole numbers of at least 1."""
+    for name in names or [field.name for field in fields(method)]:
+        value = getattr(method, name)
+        least = 0 if name in MAY_BE_ZERO else 1
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise InputError(
-                f"{type(method).__name__}: {field.name} must be a whole number of at least {least}; found {value!r}."
+                f"{type(method).__name__}: {name} must be a whole number of at least {least}; found {value!r}."
             )

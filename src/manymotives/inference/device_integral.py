@@ -11,9 +11,8 @@ from jax import lax
 from manymotives.inference.integral import Integral, Judgement, judged
 from manymotives.models import OptimalityTarget
 from manymotives.optimality import log_survival_of
-from manymotives.planning import plan
-from manymotives.planning.dense_losses import contest
-from manymotives.planning.losses import spans
+from manymotives.planning import Contest
+from manymotives.planning.dense_losses import losses_against
 
 HALVINGS = 60
 
@@ -21,13 +20,12 @@ HALVINGS = 60
 class Device:
     """Rewards of one target on an accelerator, to judge policies there."""
 
-    def __init__(self, target: OptimalityTarget, rewards: np.ndarray, dtype: Any = jnp.float32) -> None:
+    def __init__(self, target: OptimalityTarget, contest: Contest, dtype: Any = jnp.float32) -> None:
         self.target, self.dtype = target, dtype
-        best = plan(target.environment, rewards, on=target.on).value  # in float64, on the host
-        self.rewards = jnp.asarray(rewards[..., None] if target.on == "state" else rewards, dtype)
-        self.best = jnp.asarray(best, dtype)
-        scale = spans(target.environment, rewards, on=target.on) if target.model.scale_free else np.ones(len(rewards))
-        self.scale = jnp.asarray(scale, dtype)
+        rewards = contest.rewards[..., None] if contest.on == "state" else contest.rewards
+        self.rewards = jnp.asarray(rewards, dtype)
+        self.best = jnp.asarray(contest.best, dtype)  # planned for in float64, on the host
+        self.scale = jnp.asarray(contest.spans if contest.scale_free else np.ones(len(rewards)), dtype)
 
     def judge(self, policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:
         """Weights of these policies [K, S, A] added up, and a draw for each."""
@@ -37,7 +35,7 @@ class Device:
     def judge_there(self, policies: Any, measure: Any, uniforms: Any) -> Judgement:
         """The same without the way to the device and back."""
         model = self.target.model
-        losses = contest(self.target.environment, policies, self.rewards, self.best) / self.scale[None]
+        losses = losses_against(self.target.environment, policies, self.rewards, self.best) / self.scale[None]
         return judge_traced(losses, measure, uniforms, optimality=model.optimality, empty_set=model.empty_set)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Float
 
 from manymotives.inference.progress import Progress
-from manymotives.models import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +23,12 @@ class Draws:
 
 @runtime_checkable
 class Method(Protocol):
-    """A frozen object of settings that can sample from a target."""
+    """A frozen object of settings that can sample from what a model binds to."""
 
     is_markov_chain: ClassVar[bool]  # draws depend on each other: R-hat and effective sample size mean something
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
-        """Draws from the target; `state` is that of earlier draws to go on from."""
+    def run(self, target: Any, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Any:
+        """`Draws` from a `Target`, or `OptimalityDraws` from an `OptimalityTarget`; `state`: to go on from."""
         ...
 
 

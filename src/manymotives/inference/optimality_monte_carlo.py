@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from manymotives.errors import InputError
+from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.policies_given_rewards import policies_given_rewards
 from manymotives.inference.progress import Progress
@@ -45,11 +46,7 @@ class OptimalityMonteCarlo:
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for word, value in (("draws", self.draws), ("num_rewards", self.num_rewards)):
-            if value is None and word == "num_rewards":
-                continue
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise InputError(f"OptimalityMonteCarlo: {word} must be a whole number of at least 1; found {value!r}.")
+        checked_counts(self, "draws", *(() if self.num_rewards is None else ("num_rewards",)))
         if self.device not in ("cpu", "gpu"):
             raise InputError(f'OptimalityMonteCarlo: device must be "cpu" or "gpu"; found {self.device!r}.')
 

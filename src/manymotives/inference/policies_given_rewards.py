@@ -44,8 +44,7 @@ def policies_given_rewards(
     """Weights of the rewards, and joint draws of reward, policy and ε."""
     common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
     spoken, effective = _likelihoods(target, contest, measure, draws, seed, progress)
-    with np.errstate(divide="ignore"):
-        spoken = np.where(measure > 0, spoken, -np.inf)
+    spoken = np.where(measure > 0, spoken, -np.inf)
     hopeless = ~np.isfinite(spoken).any(axis=1)
     if hopeless.any():
         raise InputError(

@@ -46,13 +46,14 @@ def rewards_given_policies(
     concentration = target.draw_concentrations(common, draws)
     index = np.empty((draws, num_tasks), dtype=np.int64)
     gap, loss, log_mass, likelihood = np.empty((4, draws, num_tasks))
-    keep = draws * num_tasks * int(np.prod(shape)) <= LARGEST_POLICIES
+    size = int(np.prod(shape))
+    keep = draws * num_tasks * size <= LARGEST_POLICIES
     kept = np.empty((draws if keep else 0, num_tasks, *shape))
     totals = [_Sum(len(measure)) for _ in range(num_tasks)]
-    policy_totals = [_Sum(int(np.prod(shape))) for _ in range(num_tasks)]
-    on_device = Device(target, contest.rewards) if device == "gpu" else None
+    policy_totals = [_Sum(size) for _ in range(num_tasks)]
+    on_device = Device(target, contest) if device == "gpu" else None
     judge = on_device.judge if on_device else _judge_here(target, contest)
-    step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), int(np.prod(shape))))
+    step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
     made = 0
     with progress.of(draws, "policies a task") as report:
         try:

@@ -19,7 +19,8 @@ moved given the shares alone (Σ x integrated out), and then Σ x is drawn given
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
 and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
-functions from (`populations`, `families`, `likelihood`, `warm`, `kernels`): after a change there, touch this one.
+functions from (`populations`, `trials`, `families`, `likelihood`, `warm`, `kernels`): after a change there, touch this
+one.
 """
 
 import math
@@ -49,11 +50,10 @@ from manymotives.inference.populations import (
     refresh_totals,
     set_parameters,
 )
+from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST
 from manymotives.planning.lanes import WIDTH
-from manymotives.planning.warm import empty_plans, plan_again
-from manymotives.rewards import NORMALISED
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 
@@ -101,7 +101,7 @@ class Data(NamedTuple):
 @_compiled
 def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep."""
-    room = _room(world, anatomy, len(state.tasks))
+    room = room_for(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
@@ -115,7 +115,7 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ta
 @_compiled
 def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same, with exact draws of all that random steps do not move."""
-    room = _room(world, anatomy, len(state.tasks))
+    room = room_for(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
@@ -130,7 +130,7 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
 @_compiled
 def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same for a population that stays as it is."""
-    room = _room(world, anatomy, len(state.tasks))
+    room = room_for(world, anatomy, len(state.tasks))
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
@@ -162,7 +162,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
     for begin in range(0, 2 * num_tasks, batch):
         count = min(batch, 2 * num_tasks - begin)
         first = begin % num_tasks
-        _begin_trials(state, plans, trial, first, count)
+        begin_trials(state, plans, trial, first, count)
         for n in range(count):
             m = (begin + n) % num_tasks
             if m // group_size != group:
@@ -173,80 +173,16 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
                 gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
             else:  # drawn from the prior, which cancels
                 _refresh(rng, families, parameters, trial, n, walk_size)
-        _judge_trials(world, anatomy, data, plans, trial, first, count, found)
+        judge_trials(world, anatomy, data, plans, trial, first, count, found)
         for n in range(count):
             m = (begin + n) % num_tasks
             if math.log1p(-rng.random()) < found[n] - log_likelihoods[m] + gain[n]:
                 log_likelihoods[m] = found[n]
-                _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
+                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
                 if begin + n < num_tasks:
                     walks[m] += 1.0
                 else:
                     refreshments[m] += 1.0
-
-
-@_compiled
-def _begin_trials(state, plans, trial, first, count):
-    """Tasks first, first + 1, …, round and round, as trials, with their plans to begin from."""
-    tasks, values, actions = state.tasks, state.value, state.actions
-    new_values, new_actions = plans.value, plans.actions
-    num_tasks, size = tasks.shape
-    for n in range(count):
-        m = (first + n) % num_tasks
-        for d in range(size):
-            trial[n, d] = tasks[m, d]
-        for s in range(values.shape[1]):
-            new_values[n, s] = values[m, s]
-            new_actions[n, s] = actions[m, s]
-
-
-@_compiled
-def _judge_trials(world, anatomy, data, plans, trial, first, count, found):
-    """Log-likelihoods of trials of tasks first, first + 1, …; −inf where planning failed."""
-    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
-    temperature_place, lapse_place = anatomy.temperature, anatomy.lapse
-    rewards, temperature, actions, q, residual = (
-        plans.rewards,
-        plans.temperature,
-        plans.actions,
-        plans.q,
-        plans.residual,
-    )
-    num_tasks = len(counts)
-    _set_rewards(anatomy, trial, rewards, count)
-    for n in range(count):
-        temperature[n] = known_temperature[(first + n) % num_tasks]
-        if temperature_place >= 0:
-            temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
-    padded = -(-count // WIDTH) * WIDTH
-    for n in range(count, padded):  # idle lanes repeat the first
-        temperature[n] = temperature[0]
-        for s in range(actions.shape[1]):
-            actions[n, s] = actions[0, s]
-            for a in range(rewards.shape[2]):
-                rewards[n, s, a] = rewards[0, s, a]
-    plan_again(world, plans, anatomy.is_soft, padded)
-    for n in range(count):
-        m = (first + n) % num_tasks
-        found[n] = -np.inf
-        if residual[n] < np.inf:
-            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
-            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
-            if not math.isnan(value):
-                found[n] = value
-
-
-@_compiled
-def _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
-    """The n-th trial becomes the state of task m."""
-    _, num_states, num_actions = q.shape
-    for d in range(tasks.shape[1]):
-        tasks[m, d] = trial[n, d]
-    for s in range(num_states):
-        value[m, s] = new_value[n, s]
-        actions[m, s] = new_actions[n, s]
-        for a in range(num_actions):
-            q[m, s, a] = new_q[n, s, a]
 
 
 @_compiled
@@ -278,41 +214,6 @@ def _refresh(rng, families, parameters, trial, n, size):
         for d in range(size):
             if rng.random() < share:
                 trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
-
-
-@_compiled
-def _set_rewards(anatomy, trial, rewards, count):
-    """Rewards [N, S, 1 or A] of the first trials."""
-    families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
-    size = anatomy.num_rewards
-    _, num_states, per_state = rewards.shape
-    x = np.empty(size)
-    for n in range(count):
-        if link == NORMALISED:
-            largest = trial[n, 0]
-            for k in range(1, size):
-                largest = max(largest, trial[n, k])
-            total = 0.0
-            for k in range(size):
-                x[k] = math.exp(trial[n, k] - largest)
-                total += x[k]
-            for k in range(size):
-                x[k] /= total
-        else:
-            for k in range(size):
-                x[k] = natural(families[k], trial[n, k])
-        if features.size > 0:
-            for i in range(num_states * per_state):
-                total = 0.0
-                for k in range(size):
-                    total += features[i, k] * x[k]
-                rewards[n, i // per_state, i % per_state] = total
-        elif per_state == 1:
-            for k in range(size):
-                rewards[n, places[k], 0] = x[k]
-        else:
-            for k in range(size):
-                rewards[n, places[k] // per_state, places[k] % per_state] = x[k]
 
 
 @_compiled
@@ -386,7 +287,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     there = np.empty(num_groups)
     gain = np.zeros(num_groups)
     before, after = np.empty((size, 2)), np.empty((size, 2))
-    _begin_trials(state, plans, trial, 0, num_tasks)
+    begin_trials(state, plans, trial, 0, num_tasks)
     for g in range(num_groups):
         j = min(int(rng.random() * num_hyper), num_hyper - 1)
         moved[g], there[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
@@ -419,7 +320,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
                 first, second = statistics(family, trial[m, d])
                 gain[g] += log_kernel(family, first, second, after[d, 0], after[d, 1])
                 gain[g] -= log_kernel(family, old_first, old_second, before[d, 0], before[d, 1])
-    _judge_trials(world, anatomy, data, plans, trial, 0, num_tasks, found)
+    judge_trials(world, anatomy, data, plans, trial, 0, num_tasks, found)
     for g in range(num_groups):
         j = moved[g]
         tally.carries_tried[g, j] += 1.0
@@ -430,18 +331,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
             hyper[g, j] = there[g]
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
-                _keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
-
-
-# ---- room to work in ---------------------------------------------------------------------------------------
-
-
-@_compiled
-def _room(world, anatomy, num_tasks):
-    """Plans, coordinates [N, D] and log-likelihoods [N] of trials, one for each task and more to fill the lanes."""
-    count = -(-num_tasks // WIDTH) * WIDTH
-    per_state = world.num_actions if anatomy.on_pairs else 1
-    return empty_plans(world, count, per_state), np.empty((count, len(anatomy.families))), np.empty(count)
+                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
 
 
 @_compiled

@@ -59,9 +59,8 @@ class PolicyOptimalityModel:
         handful of rewards among some ten tasks.
     empty_set
         Where no reward makes a policy ε-optimal, the paper's conditional is undefined ("reward_given_policy" only).
-        "condition": such ε are
-        impossible for that policy, so β is conditioned on the others; "drop": such pairs of policy and ε are
-        impossible, so policies far from optimal for every reward count less; "prior": there, λ.
+        "condition": such ε are impossible for that policy, so β is conditioned on the others; "drop": such pairs of
+        policy and ε are impossible, so policies far from optimal for every reward count less; "prior": there, λ.
     scale_free
         Measure loss in units of what there is to lose between the best policy and the worst. Without it, rewards that
         hardly differ between states are favoured, because every policy is nearly optimal for them.

@@ -25,10 +25,10 @@ def losses_traced(environment: Environment, policies: Array, rewards: Array) -> 
     """max_s V*(s) − V^π(s) [K, N] of policies [K, S, A] for rewards [N, S, 1 or A]."""
     dtype = jnp.result_type(policies, rewards)
     best = plan_traced(environment, rewards.astype(dtype), None, None).value
-    return contest(environment, policies.astype(dtype), rewards.astype(dtype), best)
+    return losses_against(environment, policies.astype(dtype), rewards.astype(dtype), best)
 
 
-def contest(environment: Environment, policies: Array, rewards: Array, best: Array) -> Array:
+def losses_against(environment: Environment, policies: Array, rewards: Array, best: Array) -> Array:
     """The same where the optimal values [N, S] are known."""
     dtype = rewards.dtype
     if not environment.is_terminal.any():  # a constant changes no loss: values near 0 keep their digits
@@ -58,18 +58,14 @@ def _plain(
     rewards: Float[Array, "N S _"],
     best: Float[Array, "N S"],
 ) -> Float[Array, "K N"]:
+    on_states = rewards.shape[2] == 1
+
     def one(policy: Array) -> Array:
         visits = _inverses(transitions, policy[None])[0]
-        gain = jnp.einsum(
-            "sa,nsa->sn", policy, jnp.broadcast_to(rewards, (*best.shape, policy.shape[1])), precision=EXACT
-        )
+        gain = rewards[..., 0].T if on_states else jnp.einsum("sa,nsa->sn", policy, rewards, precision=EXACT)
         return (best.T - jnp.matmul(visits, gain, precision=EXACT)).max(axis=0)
 
-    def shared(policy: Array) -> Array:  # rewards on states are the same whatever the policy
-        visits = _inverses(transitions, policy[None])[0]
-        return (best.T - jnp.matmul(visits, rewards[..., 0].T, precision=EXACT)).max(axis=0)
-
-    losses = lax.map(shared if rewards.shape[2] == 1 else one, policies, batch_size=POLICIES)
+    losses = lax.map(one, policies, batch_size=POLICIES)
     return jnp.maximum(losses, 0)
 
 
@@ -80,7 +76,7 @@ def _fused(
     rewards: Float[Array, "N S 1"],
     best: Float[Array, "N S"],
 ) -> Float[Array, "K N"]:
-    from jax.experimental import pallas as pl
+    from jax.experimental import pallas as pl  # only where there is a GPU to use it on
 
     num_policies, num_states, _ = policies.shape
     num_rewards = len(rewards)

@@ -137,6 +137,24 @@ def evaluate_batch(transitions, policies, rewards, begin, end, value):
             scatter(value, first * num_states + s, num_states, load(v, s))
 
 
+@_compiled
+def pull_back_batch(transitions, policies, pull, end, worth):
+    """Fill worth [N, S]: what a function of q gains from values, given its gradient `pull` [N, S, A] in q."""
+    _, num_states, num_actions = policies.shape
+    num_pairs = num_states * num_actions
+    g = lane_array(num_pairs)
+    p = lane_array(num_pairs)
+    w = lane_array(num_states)
+    upper = lane_array(num_states * num_states)
+    for first in range(0, end, WIDTH):
+        for i in range(num_pairs):
+            store(g, i, gather(pull, first * num_pairs + i, num_pairs))
+            store(p, i, gather(policies, first * num_pairs + i, num_pairs))
+        pull_back_block(transitions, g, p, upper, w)
+        for s in range(num_states):
+            scatter(worth, first * num_states + s, num_states, load(w, s))
+
+
 @_inlined
 def store_block(block_q, v, forbidden, tolerance, first, q, value, actions):
     """Write one block's results; of actions that rounding cannot tell apart, the one with the lowest index."""
@@ -211,10 +229,7 @@ def backup(transitions, r, v, q):
 
 @_inlined
 def evaluate_block(transitions, r, p, bonus, upper, v):
-    """Solve (I − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH].
-
-    Row i is built, cleared by all earlier rows (two at a time: half the traffic) and kept, its pivot inverted.
-    """
+    """Solve (I − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH]."""
     num_states = v.shape[0]
     num_actions = transitions.shape[0] // num_states
     zero, one = spread(0.0), spread(1.0)
@@ -223,31 +238,76 @@ def evaluate_block(transitions, r, p, bonus, upper, v):
         rhs = load(bonus, i)
         for a in range(num_actions):
             rhs = fused(load(p, pair + a), load(r, pair + a), rhs)
+        store(v, i, rhs)
         for j in range(num_states):
             x = zero
             for a in range(num_actions):
                 x = fused(load(p, pair + a), spread_from(transitions, (pair + a) * num_states + j), x)
             store(upper, row + j, zero - x)
         store(upper, row + i, load(upper, row + i) + one)
-        k = 0
-        while k + 2 <= i:
-            row0, row1 = k * num_states, (k + 1) * num_states
-            f0 = zero - load(upper, row + k) * load(upper, row0 + k)
-            entry = fused(f0, load(upper, row0 + k + 1), load(upper, row + k + 1))
-            f1 = zero - entry * load(upper, row1 + k + 1)
-            for j in range(k + 2, num_states):
-                x = fused(f0, load(upper, row0 + j), load(upper, row + j))
-                store(upper, row + j, fused(f1, load(upper, row1 + j), x))
-            rhs = fused(f1, load(v, k + 1), fused(f0, load(v, k), rhs))
-            k += 2
-        if k < i:
-            row0 = k * num_states
-            f0 = zero - load(upper, row + k) * load(upper, row0 + k)
-            for j in range(k + 1, num_states):
-                store(upper, row + j, fused(f0, load(upper, row0 + j), load(upper, row + j)))
-            rhs = fused(f0, load(v, k), rhs)
-        store(v, i, rhs)
-        store(upper, row + i, one / load(upper, row + i))
+        clear_row(upper, v, i)
+    substitute_back(upper, v)
+
+
+@_inlined
+def pull_back_block(transitions, g, p, upper, w):
+    """What values are worth to a function of q with gradient g: solve (I − T_π)ᵀ w = Tᵀ g; then g + w π is its
+    gradient in r. The matrix is column diagonally dominant: no pivoting here either.
+    """
+    num_states = w.shape[0]
+    num_pairs = transitions.shape[0]
+    num_actions = num_pairs // num_states
+    zero, one = spread(0.0), spread(1.0)
+    for i in range(num_states):
+        row = i * num_states
+        rhs = zero
+        for j in range(num_states):
+            pair = j * num_actions
+            x = zero
+            for a in range(num_actions):
+                t = spread_from(transitions, (pair + a) * num_states + i)
+                x = fused(load(p, pair + a), t, x)
+                rhs = fused(load(g, pair + a), t, rhs)
+            store(upper, row + j, zero - x)
+        store(upper, row + i, load(upper, row + i) + one)
+        store(w, i, rhs)
+        clear_row(upper, w, i)
+    substitute_back(upper, w)
+
+
+@_inlined
+def clear_row(upper, v, i):
+    """Clear row i of a system by all earlier rows (two at a time: half the traffic) and invert its pivot."""
+    num_states = v.shape[0]
+    row = i * num_states
+    zero, one = spread(0.0), spread(1.0)
+    rhs = load(v, i)
+    k = 0
+    while k + 2 <= i:
+        row0, row1 = k * num_states, (k + 1) * num_states
+        f0 = zero - load(upper, row + k) * load(upper, row0 + k)
+        entry = fused(f0, load(upper, row0 + k + 1), load(upper, row + k + 1))
+        f1 = zero - entry * load(upper, row1 + k + 1)
+        for j in range(k + 2, num_states):
+            x = fused(f0, load(upper, row0 + j), load(upper, row + j))
+            store(upper, row + j, fused(f1, load(upper, row1 + j), x))
+        rhs = fused(f1, load(v, k + 1), fused(f0, load(v, k), rhs))
+        k += 2
+    if k < i:
+        row0 = k * num_states
+        f0 = zero - load(upper, row + k) * load(upper, row0 + k)
+        for j in range(k + 1, num_states):
+            store(upper, row + j, fused(f0, load(upper, row0 + j), load(upper, row + j)))
+        rhs = fused(f0, load(v, k), rhs)
+    store(v, i, rhs)
+    store(upper, row + i, one / load(upper, row + i))
+
+
+@_inlined
+def substitute_back(upper, v):
+    """v from the cleared system."""
+    num_states = v.shape[0]
+    zero = spread(0.0)
     for i in range(num_states - 1, -1, -1):
         row = i * num_states
         x = load(v, i)

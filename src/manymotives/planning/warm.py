@@ -11,7 +11,7 @@ from numba import njit
 
 from manymotives.environment import Environment
 from manymotives.planning.compiled import suits
-from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, sparse_sweep
+from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
 
 PRECISION = 1e-11  # of swept values, relative to the largest
@@ -135,10 +135,68 @@ def _sweep(world, plans, is_soft, n, table, before):
         if change <= max(PRECISION * (1.0 - world.discount), 4.0 * EPSILON) * largest:
             plans.residual[n] = change
             break
+    q, actions = plans.q, plans.actions
     for s in range(num_states):
+        best = -np.inf
         for a in range(num_actions):
             pair = s * num_actions + a
             total = table[s, a]
             for k in range(world.indptr[pair], world.indptr[pair + 1]):
                 total += world.probabilities[k] * value[world.indices[k]]
-            plans.q[n, s, a] = -np.inf if world.forbidden[pair] else total
+            q[n, s, a] = -np.inf if world.forbidden[pair] else total
+            if q[n, s, a] > best:
+                best = q[n, s, a]
+                actions[n, s] = a
+
+
+@_compiled
+def pull_back(world, policies, pull, worth, count):
+    """What the values are worth to a function of q that has the gradient `pull` [N, S, A] there: worth [N, S].
+
+    pull + worth · π is then its gradient in the rewards: q = r + T v and v = q_π say that worth = Tᵀ pull + T_πᵀ worth.
+    `policies` [N, S, A] are those the values belong to: greedy, or soft.
+    """
+    if world.transitions.size > 0:
+        pull_back_batch(world.transitions, policies, pull, count, worth)
+        return
+    arrived = np.empty(world.num_states)
+    for n in range(count):
+        _push(world, policies, pull, worth, n, arrived)
+
+
+@_compiled
+def _push(world, policies, pull, worth, n, arrived):
+    """The same for a large environment: what arrives in a state is credited to it and sent on, to and fro."""
+    num_states, num_actions = world.num_states, world.num_actions
+    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
+    arrived[:] = 0.0
+    for s in range(num_states):
+        worth[n, s] = 0.0
+        for a in range(num_actions):
+            for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                arrived[indices[k]] += probabilities[k] * pull[n, s, a]
+    largest = 0.0
+    for s in range(num_states):
+        largest += abs(arrived[s])
+    for sweep in range(SWEEP_LIMIT):
+        left = 0.0
+        for i in range(num_states):
+            s = i if sweep % 2 == 0 else num_states - 1 - i
+            here = 0.0
+            for a in range(num_actions):
+                if policies[n, s, a] > 0.0:
+                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                        if indices[k] == s:
+                            here += policies[n, s, a] * probabilities[k]
+            credit = arrived[s] / (1.0 - here)
+            arrived[s] = 0.0
+            worth[n, s] += credit
+            for a in range(num_actions):
+                if policies[n, s, a] > 0.0:
+                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                        if indices[k] != s:
+                            arrived[indices[k]] += policies[n, s, a] * probabilities[k] * credit
+        for s in range(num_states):
+            left += abs(arrived[s])
+        if left <= PRECISION * (1.0 - world.discount) * largest:
+            break

@@ -1,0 +1,125 @@
+"""Proposals for many tasks at a time, compiled: begun where the tasks are, planned for together, judged by likelihood.
+
+Called from `sweeps`: that is the file to touch after a change here.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from manymotives.families import BETA, natural
+from manymotives.models.likelihood import log_likelihood
+from manymotives.models.target import COLDEST
+from manymotives.planning.lanes import WIDTH
+from manymotives.planning.warm import empty_plans, plan_again
+from manymotives.rewards import NORMALISED
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_compiled
+def room_for(world, anatomy, num_tasks):
+    """Plans, coordinates [N, D] and log-likelihoods [N] of trials, one for each task and more to fill the lanes."""
+    count = -(-num_tasks // WIDTH) * WIDTH
+    per_state = world.num_actions if anatomy.on_pairs else 1
+    return empty_plans(world, count, per_state), np.empty((count, len(anatomy.families))), np.empty(count)
+
+
+@_compiled
+def begin_trials(state, plans, trial, first, count):
+    """Tasks first, first + 1, …, round and round, as trials, with their plans to begin from."""
+    tasks, values, actions = state.tasks, state.value, state.actions
+    new_values, new_actions = plans.value, plans.actions
+    num_tasks, size = tasks.shape
+    for n in range(count):
+        m = (first + n) % num_tasks
+        for d in range(size):
+            trial[n, d] = tasks[m, d]
+        for s in range(values.shape[1]):
+            new_values[n, s] = values[m, s]
+            new_actions[n, s] = actions[m, s]
+
+
+@_compiled
+def judge_trials(world, anatomy, data, plans, trial, first, count, found):
+    """Log-likelihoods of trials of tasks first, first + 1, …; −inf where planning failed."""
+    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
+    temperature_place, lapse_place = anatomy.temperature, anatomy.lapse
+    rewards, temperature, actions, q, residual = (
+        plans.rewards,
+        plans.temperature,
+        plans.actions,
+        plans.q,
+        plans.residual,
+    )
+    num_tasks = len(counts)
+    set_rewards(anatomy, trial, rewards, count)
+    for n in range(count):
+        temperature[n] = known_temperature[(first + n) % num_tasks]
+        if temperature_place >= 0:
+            temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
+    padded = -(-count // WIDTH) * WIDTH
+    for n in range(count, padded):  # idle lanes repeat the first
+        temperature[n] = temperature[0]
+        for s in range(actions.shape[1]):
+            actions[n, s] = actions[0, s]
+            for a in range(rewards.shape[2]):
+                rewards[n, s, a] = rewards[0, s, a]
+    plan_again(world, plans, anatomy.is_soft, padded)
+    for n in range(count):
+        m = (first + n) % num_tasks
+        found[n] = -np.inf
+        if residual[n] < np.inf:
+            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
+            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
+            if not math.isnan(value):
+                found[n] = value
+
+
+@_compiled
+def keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
+    """The n-th trial becomes the state of task m."""
+    _, num_states, num_actions = q.shape
+    for d in range(tasks.shape[1]):
+        tasks[m, d] = trial[n, d]
+    for s in range(num_states):
+        value[m, s] = new_value[n, s]
+        actions[m, s] = new_actions[n, s]
+        for a in range(num_actions):
+            q[m, s, a] = new_q[n, s, a]
+
+
+@_compiled
+def set_rewards(anatomy, trial, rewards, count):
+    """Rewards [N, S, 1 or A] of the first trials."""
+    families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
+    size = anatomy.num_rewards
+    _, num_states, per_state = rewards.shape
+    x = np.empty(size)
+    for n in range(count):
+        if link == NORMALISED:
+            largest = trial[n, 0]
+            for k in range(1, size):
+                largest = max(largest, trial[n, k])
+            total = 0.0
+            for k in range(size):
+                x[k] = math.exp(trial[n, k] - largest)
+                total += x[k]
+            for k in range(size):
+                x[k] /= total
+        else:
+            for k in range(size):
+                x[k] = natural(families[k], trial[n, k])
+        if features.size > 0:
+            for i in range(num_states * per_state):
+                total = 0.0
+                for k in range(size):
+                    total += features[i, k] * x[k]
+                rewards[n, i // per_state, i % per_state] = total
+        elif per_state == 1:
+            for k in range(size):
+                rewards[n, places[k], 0] = x[k]
+        else:
+            for k in range(size):
+                rewards[n, places[k] // per_state, places[k] % per_state] = x[k]
