@@ -16,6 +16,7 @@ COMPILED = {
     "manymotives.families",
     "manymotives.inference.integral_kernels",
     "manymotives.inference.latent",
+    "manymotives.inference.paths",
     "manymotives.inference.populations",
     "manymotives.inference.sweeps",
     "manymotives.inference.trials",

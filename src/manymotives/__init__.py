@@ -8,6 +8,7 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fit import fit, load
 from manymotives.inference import (
+    HMC,
     EmpiricalBayes,
     Gibbs,
     Metropolis,
@@ -38,6 +39,7 @@ from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
 
 __all__ = [
+    "HMC",
     "Beta",
     "BetaReward",
     "Calibration",

@@ -1,6 +1,7 @@
 """What a careful statistician would say of a fit: mixing, and what the data left as the prior had it."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,35 +13,46 @@ TASKS_AT_A_TIME = 100
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 
 
-def mixing_warnings(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> tuple[str, ...]:
+class Mixing(NamedTuple):
+    """How well chains have mixed: the worst of all quantities, and what is to be said of it."""
+
+    warnings: tuple[str, ...]
+    rhat: float = float("nan")
+    bulk: float = float("nan")  # effective draws
+    tail: float = float("nan")
+
+    def __str__(self) -> str:
+        agree = f"R-hat ≤ {self.rhat:.3f}, " if np.isfinite(self.rhat) else ""
+        return f"{agree}effective draws ≥ {self.bulk:.0f} (bulk) and {self.tail:.0f} (tails), for every quantity"
+
+
+def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> Mixing:
     """R-hat and effective sample sizes of everything, the worst by name."""
     watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
     if posterior.sizes["draw"] < 4:
-        return (f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",)
+        return Mixing((f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",))
     found = []
     if "reward" in watched and bool((watched["reward"].std("draw") == 0).any()):
         found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
+    figures = {"rhat": float("nan")}
     with np.errstate(invalid="ignore"):  # of what does not vary
-        return tuple(found) + _mixing(watched, remedy)
-
-
-def _mixing(watched: xr.Dataset, remedy: str) -> tuple[str, ...]:
-    found = []
-    if watched.sizes["chain"] > 1:
-        worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
-        if not worst <= RHAT:
-            found.append(
-                f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
-                f"quantities. Do not trust those. {remedy}"
-            )
-    for kind in ("bulk", "tail"):
-        worst, place, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
-        if not worst >= EFFECTIVE:
-            found.append(
-                f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
-                f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
-            )
-    return tuple(found)
+        if watched.sizes["chain"] > 1:
+            worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
+            figures["rhat"] = worst
+            if not worst <= RHAT:
+                found.append(
+                    f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
+                    f"quantities. Do not trust those. {remedy}"
+                )
+        for kind in ("bulk", "tail"):
+            worst, place, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
+            figures[kind] = worst
+            if not worst >= EFFECTIVE:
+                found.append(
+                    f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
+                    f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
+                )
+    return Mixing(tuple(found), **figures)
 
 
 def visit_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:

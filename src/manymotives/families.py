@@ -91,18 +91,6 @@ def log_gamma_draw(rng, shape):
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log1p(-rng.random()) / shape
 
 
-@_compiled
-def middle_and_spread(family, a, b):
-    """Mean and standard deviation of u; up to a shift that does not depend on the parameters."""
-    if family == GAMMA:
-        return digamma(a) - math.log(b), math.sqrt(trigamma(a))
-    if family == BETA:
-        return digamma(a) - digamma(b), math.sqrt(trigamma(a) + trigamma(b))
-    if family == HALF_NORMAL:
-        return math.log(a), 1.0
-    return a, b
-
-
 # ---- coordinates that do not know their population ---------------------------------------------------------
 
 BEND = 1.7  # a logistic curve with this slope looks most like a normal one
@@ -148,30 +136,27 @@ def placed(family, z, a, b):
 
 
 @_compiled
-def latent(family, u, a, b):
-    """z with T(z; a, b) = u: Newton's method, kept between two ends that close in."""
+def latent(family, u, a, b, guess):
+    """z with T(z; a, b) = u: Newton's method from a guess, kept between two ends that close in."""
     if family == HALF_NORMAL:
         return u - math.log(a)
-    if family != GAMMA and family != BETA:
+    if family not in (GAMMA, BETA):
         return (u - a) / b
-    low, high = -1.0, 1.0
-    while placed(family, low, a, b)[0] > u and low > -1e300:
-        low *= 2.0
-    while placed(family, high, a, b)[0] < u and high < 1e300:
-        high *= 2.0
-    z = 0.5 * (low + high)
-    for _ in range(200):
+    low, high = -1e300, 1e300
+    z = guess
+    for _ in range(400):
         there = placed(family, z, a, b)
         if there[0] < u:
             low = z
         else:
             high = z
         step = (u - there[0]) / there[2]
+        if abs(step) <= 1e-13 * max(1.0, abs(z)):
+            break
+        step = min(max(step, -4.0 - abs(z)), 4.0 + abs(z))
         z += step
         if not low < z < high:
             z = 0.5 * (low + high)
-        if abs(step) <= 1e-14 * max(1.0, abs(z)):
-            break
     return z
 
 
@@ -226,17 +211,6 @@ def digamma(x):
         x += 1.0
     y = 1.0 / (x * x)
     return total + math.log(x) - 0.5 / x - y * (1.0 / 12.0 - y * (1.0 / 120.0 - y * (1.0 / 252.0 - y / 240.0)))
-
-
-@_compiled
-def trigamma(x):
-    """The derivative of `digamma`."""
-    total = 0.0
-    while x < 6.0:
-        total += 1.0 / (x * x)
-        x += 1.0
-    y = 1.0 / (x * x)
-    return total + 1.0 / x + 0.5 * y + y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)))
 
 
 @_compiled

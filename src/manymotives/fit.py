@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,12 +12,18 @@ import xarray as xr
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
-from manymotives.diagnostics import learning_warnings, mixing_warnings, policy_warnings, visit_warnings
+from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.inference import METHODS, Gibbs, Method, OptimalityMonteCarlo, Progress
-from manymotives.labelling import label_policy_optimality, label_reward_policy, plain_labels, stored_environment
-from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
+from manymotives.labelling import (
+    label_policy_optimality,
+    label_reward_policy,
+    plain_labels,
+    stored_environment,
+    watched_reward_policy,
+)
+from manymotives.models import PolicyOptimalityModel, RewardPolicyModel, Target
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
 from manymotives.policies import DirichletPolicy
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
@@ -59,7 +66,7 @@ class Way(NamedTuple):
 
 
 WAYS: dict[type, Way] = {
-    RewardPolicyModel: Way(Gibbs, METHODS, label_reward_policy, RewardPolicyPosterior),
+    RewardPolicyModel: Way(HMC, METHODS, label_reward_policy, RewardPolicyPosterior),
     PolicyOptimalityModel: Way(
         OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior
     ),
@@ -85,8 +92,8 @@ def fit(
     environment, demonstrations
         What they acted in and what they did; with the same names of states and actions.
     method
-        For a `RewardPolicyModel`: `Gibbs()` (the default), `Metropolis()`, `NestedMonteCarlo()`, `MonteCarlo()`, or
-        `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
+        For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()`,
+        `MonteCarlo()`, or `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
     seed
         The same seed gives the same draws, whatever the number of cores.
     progress
@@ -117,31 +124,64 @@ def fit(
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
     draws = chosen.run(target, seed=seed, progress=Progress(progress), state=state)
+    if start is None and getattr(chosen, "patience", 1) > 1:
+        draws = _until_mixed(draws, chosen, model, target, demonstrations, seed, Progress(progress))
     data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
     data.attrs["method"] = json.dumps(record_of(chosen))
     if start is not None and chosen.is_markov_chain:
         data = _joined(start.data, data)
-    data.attrs["warnings"] = json.dumps([*draws.warnings, *_warnings(data, model, chosen, demonstrations, environment)])
+    mixed = _mixing(data, model, chosen)
+    if mixed is not None and not mixed.warnings:
+        data.attrs["mixing"] = str(mixed)
+    said = (*draws.warnings, *(mixed.warnings if mixed else ()), *_warnings(data, model, demonstrations, environment))
+    data.attrs["warnings"] = json.dumps(said)
     return way.posterior(data, model, environment)
 
 
+def _until_mixed(
+    draws: Draws,
+    method: Any,
+    model: RewardPolicyModel,
+    target: Target,
+    demonstrations: Demonstrations,
+    seed: int,
+    progress: Progress,
+) -> Draws:
+    """As many draws again, as long as the chains have not mixed and patience lasts; none where the run was stopped."""
+    most = method.patience * draws.tasks.shape[1]
+    while draws.tasks.shape[1] < most and draws.state:
+        if not mixing(watched_reward_policy(draws, model, target, demonstrations)).warnings:
+            break
+        try:
+            draws = draws.followed_by(method.run(target, seed=seed, progress=progress, state=draws.state))
+        except KeyboardInterrupt:
+            return replace(draws, warnings=("stopped by hand before the chains had mixed.",), state={})
+    return draws
+
+
+def _mixing(data: xr.DataTree, model: Any, method: Any) -> Mixing | None:
+    """Whether chains have mixed, where there are any."""
+    drawn = data["posterior"].dataset
+    if isinstance(model, PolicyOptimalityModel):
+        if drawn.sizes["chain"] == 1:
+            return None
+        watched = drawn.drop_vars(["reward", "policy"], errors="ignore")  # often the same, whoever has them
+        watched = watched.assign(which_reward=data["sample_stats"].dataset["reward_index"].astype(float))
+        return mixing(watched, "Raise `draws`.")
+    if not method.is_markov_chain:
+        return None
+    return mixing(drawn, "Raise `patience`, or `draws`." if hasattr(method, "patience") else "Raise `thin` or `draws`.")
+
+
 def _warnings(
-    data: xr.DataTree, model: Any, method: Any, demonstrations: Demonstrations, environment: Environment
+    data: xr.DataTree, model: Any, demonstrations: Demonstrations, environment: Environment
 ) -> tuple[str, ...]:
-    """What to be careful about, beyond what the method itself has to say."""
+    """What else to be careful about."""
     drawn, counts = data["posterior"].dataset, data["observed_data"].dataset["counts"]
     lives = ~environment.is_terminal
     by_policies = isinstance(model, PolicyOptimalityModel)
-    mixing: tuple[str, ...] = ()
-    if by_policies and drawn.sizes["chain"] > 1:  # rewards of a set are often the same in a state, whoever has them
-        watched = drawn.drop_vars(["reward", "policy"], errors="ignore")
-        watched = watched.assign(which_reward=data["sample_stats"].dataset["reward_index"].astype(float))
-        mixing = mixing_warnings(watched, "Raise `draws`.")
-    elif method.is_markov_chain:
-        mixing = mixing_warnings(drawn)
     return (
-        *mixing,
         *model.warnings,
         *demonstrations.warnings,
         *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from manymotives.errors import InputError
 from manymotives.inference.draws import Draws
+from manymotives.inference.latent import latent_draws
 from manymotives.inference.progress import Progress
 from manymotives.inference.sweeps import Data, Proposal, State, Tally
 from manymotives.models import Target
@@ -22,6 +23,7 @@ BLOCK = 50  # draws between two looks at the clock
 ADAPTATIONS = 20  # during warm-up, at least
 WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
 HYPER_TARGET = 0.44  # … and in one
+PATH_TARGET = 0.8  # of Hamiltonian paths (Betancourt, Byrne & Girolami 2014)
 STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
 
 
@@ -158,6 +160,8 @@ class Chain:
             carries=np.zeros(populations),
             carries_tried=np.zeros(populations),
             jumps=np.zeros((num_tasks, self.target.num_coordinates)),
+            task_paths=np.zeros(num_tasks),
+            hyper_paths=np.zeros(self.target.num_groups),
         )
 
     # ---- start ---------------------------------------------------------------------------------------------
@@ -189,6 +193,10 @@ class Chain:
             hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
             carry_scale=np.full((target.num_groups, target.num_hyper), 0.5),
             slice_width=np.ones((num_tasks, target.num_coordinates)),
+            task_frame=_identities(num_tasks, target.num_coordinates),
+            task_step=np.full(num_tasks, 0.1),
+            hyper_frame=_identities(target.num_groups, target.num_hyper),
+            hyper_step=np.full(target.num_groups, 0.1),
         )
 
     def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
@@ -205,6 +213,9 @@ class Chain:
             value=np.array(found.value),
             q=np.array(found.q),
             log_likelihood=target.log_likelihood(tasks, owner),
+            lift=np.zeros_like(tasks),
+            task_z=np.zeros_like(tasks),
+            hyper_z=np.zeros_like(hyper),
         )
 
     # ---- warm-up -------------------------------------------------------------------------------------------
@@ -232,29 +243,34 @@ class Chain:
             hyper_scale = self.proposal.hyper_scale * np.exp(gain * (moves - HYPER_TARGET))
             tried = np.minimum(tally.carries_tried / 10, 1)  # what was hardly tried says little
             carry_scale = self.proposal.carry_scale * np.exp(gain * tried * (carries - HYPER_TARGET))
+            follows = tally.task_paths.any()
+            task_step = self.proposal.task_step * np.exp(gain * (tally.task_paths / (count * thin) - PATH_TARGET))
+            hyper_step = self.proposal.hyper_step * np.exp(gain * (tally.hyper_paths / (count * thin) - PATH_TARGET))
             factor = self.proposal.factor
+            task_frame, hyper_frame = self.proposal.task_frame, self.proposal.hyper_frame
             slice_width = self.proposal.slice_width
             learning = begin >= 0.2 * warmup and begin >= 10
             if learning and tally.jumps.any():
                 slice_width = 3.0 * tally.jumps / (count * thin) + 1e-9  # a slice is about three jumps wide
             if learning and begin < 0.9 * warmup:  # the last tenth tunes the scale only
-                new = self._shape(tasks[begin // 3 : begin, :, : self.walk_size])
+                seen = slice(begin // 3, begin)
                 # keep the size of steps: only their shape is learnt here
-                scale = scale * _size(factor) / _size(new)
-                factor = new
-            self.proposal = Proposal(factor, scale, hyper_scale, carry_scale, slice_width)
-
-    def _shape(self, seen: np.ndarray) -> np.ndarray:
-        """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal."""
-        count, _, size = seen.shape
-        centred = seen - seen.mean(axis=0)
-        covariance = np.einsum("nmi,nmj->mij", centred, centred) / count
-        variance = np.einsum("mii->mi", covariance)
-        floor = 1e-6 + 1e-3 * variance.mean(axis=1, keepdims=True)
-        trust = count / (count + 5.0 * size)
-        covariance *= trust
-        covariance[:, np.arange(size), np.arange(size)] += (1 - trust) * variance + floor
-        return np.linalg.cholesky(covariance)
+                factor, scale = _reshaped(factor, scale, tasks[seen, :, : self.walk_size])
+                if follows:
+                    hyper_z, task_z = latent_draws(self.anatomy, hyper[seen], tasks[seen])
+                    task_frame, task_step = _reshaped(task_frame, task_step, task_z)
+                    hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z)
+            self.proposal = Proposal(
+                factor,
+                scale,
+                hyper_scale,
+                carry_scale,
+                slice_width,
+                task_frame,
+                task_step,
+                hyper_frame,
+                hyper_step,
+            )
 
     # ---- to go on later ------------------------------------------------------------------------------------
 
@@ -273,6 +289,31 @@ class Chain:
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.proposal = Proposal(**{name: np.array(state[name][k]) for name in Proposal._fields})
         return chain
+
+
+def _shape(seen: np.ndarray) -> np.ndarray:
+    """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal."""
+    count, _, size = seen.shape
+    centred = seen - seen.mean(axis=0)
+    covariance = np.einsum("nmi,nmj->mij", centred, centred) / count
+    variance = np.einsum("mii->mi", covariance)
+    floor = 1e-6 + 1e-3 * variance.mean(axis=1, keepdims=True)
+    trust = count / (count + 5.0 * size)
+    covariance *= trust
+    covariance[:, np.arange(size), np.arange(size)] += (1 - trust) * variance + floor
+    return np.linalg.cholesky(covariance)
+
+
+def _reshaped(factor: np.ndarray, scale: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of the shape of draws [n, M, d], and scales [M] that leave the size of steps as it was."""
+    if seen.shape[2] == 0:
+        return factor, scale
+    new = _shape(seen)
+    return new, scale * _size(factor) / _size(new)
+
+
+def _identities(count: int, size: int) -> np.ndarray:
+    return np.tile(np.eye(size), (count, 1, 1))
 
 
 def _size(factor: np.ndarray) -> np.ndarray:

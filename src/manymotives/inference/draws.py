@@ -20,6 +20,22 @@ class Draws:
     warnings: tuple[str, ...] = ()
     state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to go on, if it can
 
+    def followed_by(self, later: "Draws") -> "Draws":
+        """These and later ones of the same chains; what is said of a whole run is said of the later."""
+        statistics = dict(later.statistics)
+        for name, (dims, values) in later.statistics.items():
+            if "draw" in dims:
+                axis = dims.index("draw")
+                statistics[name] = (dims, np.concatenate([self.statistics[name][1], values], axis=axis))
+        return Draws(
+            tasks=np.concatenate([self.tasks, later.tasks], axis=1),
+            hyper=np.concatenate([self.hyper, later.hyper], axis=1),
+            log_likelihood=np.concatenate([self.log_likelihood, later.log_likelihood], axis=1),
+            statistics=statistics,
+            warnings=later.warnings,
+            state=later.state,
+        )
+
 
 @runtime_checkable
 class Method(Protocol):

@@ -1,18 +1,12 @@
-"""The posterior of MRP and its gradient in coordinates z that all look alike: compiled, for samplers that follow it.
+"""MRP's posterior and its gradient in coordinates that do not know their population: compiled.
 
-A task's coordinate is u = T(z; ã, b̃), a population's h = T(z; constants), where T resembles a quantile function
-(`families.placed`): z is nearly standard normal before the data, whatever the population. What T does to densities is
-counted, so that T only has to be good, not right.
+A task's coordinate is u = T(z; a, b), a population's h = T(z; constants), where T resembles a quantile function
+(`families.placed`): before the data z is nearly standard normal, whatever the population, and a population that moves
+carries its tasks along. What T does to densities is counted, so that T only has to be good, not right.
 
-    ã = a^w · a₀^(1 − w)        or w a + (1 − w) a₀ where a is a mean
+The gradient goes back the same way: choices → values → rewards (one adjoint solve) → u → z, and the population's z.
 
-w = 1: the population carries its tasks along (non-centred), right where choices say little about a task. w = 0: tasks
-stay where they are (centred), right where they say much. a₀ is about where the population is.
-
-The gradient goes back the same way: choices → values → rewards (one adjoint solve) → u → z and population.
-
-Numba's cache watches this file and `hamiltonian`, not those they take functions from (`families`, `gradient`, `warm`,
-`trials`, `populations`): after a change there, touch both.
+Called from `sweeps`: that is the file to touch after a change here.
 """
 
 import math
@@ -23,8 +17,8 @@ from numba import njit
 
 from manymotives.families import (
     BETA,
-    LOG_NORMAL,
     NORMAL,
+    latent,
     log_density,
     log_kernel,
     log_normaliser,
@@ -34,42 +28,37 @@ from manymotives.families import (
     slope,
     statistics,
 )
-from manymotives.inference.trials import set_rewards
+from manymotives.inference.trials import plan_trials
 from manymotives.models.gradient import likelihood_and_pull
 from manymotives.models.target import COLDEST
 from manymotives.planning.lanes import WIDTH
-from manymotives.planning.warm import Plans, empty_plans, plan_again, pull_back
+from manymotives.planning.warm import Plans, empty_plans, pull_back
 from manymotives.rewards import NORMALISED
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
-class Centring(NamedTuple):
-    """How much populations carry their tasks along."""
-
-    weight: np.ndarray  # [M, D] w
-    reference: np.ndarray  # [G, D, 2] a₀, b₀
-
-
 class Room(NamedTuple):
-    """Where a density is worked out; `plans` stay for the next to begin from."""
+    """Where densities are worked out. `plans` stay for the next to begin from."""
 
     plans: Plans
     policies: np.ndarray  # [N, S, A]
-    pull: np.ndarray  # [N, S, A]
+    pull: np.ndarray  # [N, S, A] of log-likelihoods in q, then in rewards
     worth: np.ndarray  # [N, S]
-    tasks: np.ndarray  # [N, D] u
     hyper: np.ndarray  # [G, H] h
+    tasks: np.ndarray  # [N, D] u
     log_likelihood: np.ndarray  # [M]
-    bend: np.ndarray  # [M, D, 6] derivatives of u in z, a, b; of log du/dz in z, a, b
-    effective: np.ndarray  # [M, D, 2] ã, b̃
-    climb: np.ndarray  # [M, D] gradient in u
+    lift: np.ndarray  # [M, D] its gradient in u
+    task_density: np.ndarray  # [M] log p(choices, z_m | population)
+    population_density: np.ndarray  # [G] log p of a population and its tasks
+    task_slope: np.ndarray  # [M, D] gradient in the tasks' z
+    population_slope: np.ndarray  # [G, H] in the populations' z
 
 
 @_compiled
-def room_for(world, anatomy, num_tasks, num_groups):
+def latent_room(world, anatomy, num_tasks, num_groups):
     count = -(-num_tasks // WIDTH) * WIDTH
-    size = len(anatomy.families)
+    size, num_hyper = len(anatomy.families), len(anatomy.hyper_families)
     per_state = world.num_actions if anatomy.on_pairs else 1
     table = (count, world.num_states, world.num_actions)
     return Room(
@@ -77,200 +66,201 @@ def room_for(world, anatomy, num_tasks, num_groups):
         np.zeros(table),
         np.zeros(table),
         np.zeros((count, world.num_states)),
+        np.zeros((num_groups, num_hyper)),
         np.zeros((count, size)),
-        np.zeros((num_groups, len(anatomy.hyper_families))),
         np.zeros(num_tasks),
-        np.zeros((num_tasks, size, 6)),
-        np.zeros((num_tasks, size, 2)),
         np.zeros((num_tasks, size)),
+        np.zeros(num_tasks),
+        np.zeros(num_groups),
+        np.zeros((num_tasks, size)),
+        np.zeros((num_groups, num_hyper)),
     )
 
 
 @_compiled
-def log_density_and_gradient(world, anatomy, data, centring, room, z, gradient):
-    """log p(z | choices), up to a constant, at z [G·H + M·D]; its gradient in `gradient`. −inf where no plan is found.
-
-    Leaves u, h and the log-likelihoods in `room`.
-    """
+def find_latent(anatomy, hyper, tasks, hyper_z, task_z):
+    """Leave z of populations h [G, H] and of tasks u [M, D]; what stands there is the first guess."""
     families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
-    source, group_size = anatomy.source, anatomy.group_size
-    tasks, hyper, climb, bend, effective = room.tasks, room.hyper, room.climb, room.bend, room.effective
-    weight, reference = centring.weight, centring.reference
     num_groups, num_hyper = hyper.shape
-    num_tasks, size = climb.shape
-    total = 0.0
-    values = np.empty((num_groups, num_hyper))
+    num_tasks, size = tasks.shape
     for g in range(num_groups):
         for j in range(num_hyper):
-            place = g * num_hyper + j
-            family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-            there = placed(family, z[place], a, b)
-            hyper[g, j] = there[0]
-            values[g, j] = natural(family, there[0])
-            total += there[1] + log_density(family, there[0], a, b)
-            # so far, what does not come from the tasks: ∂/∂z of both, and ∂h/∂z to multiply the rest by
-            gradient[place] = there[5] + there[2] * slope(family, there[0], a, b)
-            if math.isinf(values[g, j]) or (values[g, j] <= 0.0 and family != NORMAL):
-                return -np.inf
-    parameters = np.empty((size, 2))
-    sums = np.zeros((num_groups, size, 2))
-    begin = num_groups * num_hyper
+            hyper_z[g, j] = latent(hyper_families[j], hyper[g, j], constants[j, 0], constants[j, 1], hyper_z[g, j])
+    parameters, values = np.empty((size, 2)), np.empty(num_hyper)
     for m in range(num_tasks):
-        g = m // group_size
-        if m % group_size == 0:
-            _set_parameters(anatomy, values, g, parameters)
+        if m % anatomy.group_size == 0:
+            g = m // anatomy.group_size
+            for j in range(num_hyper):
+                values[j] = natural(hyper_families[j], hyper[g, j])
+            set_parameters_at(anatomy, values, parameters)
         for d in range(size):
-            family = families[d]
-            a, b = parameters[d, 0], parameters[d, 1]
-            if weight[m, d] != 1.0:
-                a, b = _blended(family, source, d, weight[m, d], a, b, reference[g, d, 0], reference[g, d, 1])
-            there = placed(family, z[begin + m * size + d], a, b)
-            tasks[m, d] = there[0]
-            total += there[1]
-            effective[m, d, 0], effective[m, d, 1] = a, b
-            for i in range(6):
-                bend[m, d, i] = there[2 + i]
-            first, second = statistics(family, there[0])
-            sums[g, d, 0] += first
-            sums[g, d, 1] += second
-            climb[m, d] = slope(family, there[0], parameters[d, 0], parameters[d, 1])
-    total += _likelihoods(world, anatomy, data, room)
-    if not total > -np.inf:  # also where it is not a number
-        return -np.inf
-    into = np.zeros((num_groups, num_hyper))  # gradient in the hyperparameters themselves
-    for g in range(num_groups):
-        _set_parameters(anatomy, values, g, parameters)
-        for d in range(size):
-            family, a, b = families[d], parameters[d, 0], parameters[d, 1]
-            total += group_size * log_normaliser(family, a, b) + log_kernel(family, sums[g, d, 0], sums[g, d, 1], a, b)
-            if source[d, 0] < 0 and source[d, 1] < 0:
-                continue
-            by_a, by_b = parameter_slopes(family, group_size, sums[g, d, 0], sums[g, d, 1], a, b)
-            for m in range(g * group_size, (g + 1) * group_size):
-                pull_a = climb[m, d] * bend[m, d, 1] + bend[m, d, 4]
-                pull_b = climb[m, d] * bend[m, d, 2] + bend[m, d, 5]
-                w = weight[m, d]
-                if family in (NORMAL, LOG_NORMAL):
-                    by_a += w * pull_a
-                else:
-                    by_a += w * effective[m, d, 0] / a * pull_a
-                if b != 0.0:
-                    by_b += w * effective[m, d, 1] / b * pull_b
-            if source[d, 0] >= 0:
-                into[g, source[d, 0]] += by_a
-            if source[d, 1] >= 0:
-                into[g, source[d, 1]] += by_b
-        for j in range(num_hyper):
-            place = g * num_hyper + j
-            family = hyper_families[j]
-            x = values[g, j]
-            by_coordinate = 1.0 if family == NORMAL else x * (1.0 - x) if family == BETA else x
-            there = placed(family, z[place], constants[j, 0], constants[j, 1])
-            gradient[place] += there[2] * by_coordinate * into[g, j]
-    for m in range(num_tasks):
-        for d in range(size):
-            gradient[begin + m * size + d] = climb[m, d] * bend[m, d, 0] + bend[m, d, 3]
-    return total if not math.isnan(total) else -np.inf
+            task_z[m, d] = latent(families[d], tasks[m, d], parameters[d, 0], parameters[d, 1], task_z[m, d])
 
 
 @_compiled
-def _set_parameters(anatomy, values, g, parameters):
-    """parameters [D, 2] of the coordinates of population g's tasks, from its hyperparameters [G, H] themselves."""
+def latent_draws(anatomy, hyper, tasks):
+    """z of populations [N, G, H] and tasks [N, M, D], for draws of both."""
+    hyper_z, task_z = np.zeros_like(hyper), np.zeros_like(tasks)
+    for n in range(len(tasks)):
+        find_latent(anatomy, hyper[n], tasks[n], hyper_z[n], task_z[n])
+    return hyper_z, task_z
+
+
+@_compiled
+def set_parameters_at(anatomy, values, parameters):
+    """parameters [D, 2] of the coordinates of a population's tasks, from its hyperparameters [H] themselves."""
     source, constants = anatomy.source, anatomy.constants
     for d in range(len(source)):
         for column in range(2):
             j = source[d, column]
-            parameters[d, column] = constants[d, column] if j < 0 else values[g, j]
+            parameters[d, column] = constants[d, column] if j < 0 else values[j]
 
 
 @_compiled
-def _blended(family, source, d, weight, a, b, a0, b0):
-    """ã and b̃; parameters that are no hyperparameters stay as they are."""
-    if source[d, 0] >= 0:
-        if family in (NORMAL, LOG_NORMAL):
-            a = weight * a + (1.0 - weight) * a0
-        else:
-            a = math.exp(weight * math.log(a) + (1.0 - weight) * math.log(a0))
-    if source[d, 1] >= 0:
-        b = math.exp(weight * math.log(b) + (1.0 - weight) * math.log(b0))
-    return a, b
+def judge(world, anatomy, data, room, hyper_z, task_z, again):
+    """Densities and gradients at z of populations [G, H] and tasks [M, D], in `room`; −inf where they do not exist.
+
+    `again`: u is as it was, so log-likelihoods and their gradients in u are those that stand in `room`.
+    """
+    families, source = anatomy.families, anatomy.source
+    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
+    hyper, tasks, lift = room.hyper, room.tasks, room.lift
+    task_slope, population_slope = room.task_slope, room.population_slope
+    task_density, population_density = room.task_density, room.population_density
+    group_size = anatomy.group_size
+    num_groups, num_hyper = hyper.shape
+    num_tasks, size = lift.shape
+    values = np.empty((num_groups, num_hyper))
+    parameters = np.empty((size, 2))
+    bends = np.empty((num_tasks, size, 6))  # derivatives: of u in z, a, b; of log p(u) in u; of log du/dz in a, b
+    sums = np.zeros((num_groups, size, 2))
+    for g in range(num_groups):
+        exists = True
+        population_density[g] = 0.0
+        for j in range(num_hyper):
+            family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
+            h, log_slope, by_z, _, _, bend, _, _ = placed(family, hyper_z[g, j], a, b)
+            x = natural(family, h)
+            hyper[g, j], values[g, j] = h, x
+            population_density[g] += log_slope + log_density(family, h, a, b)
+            population_slope[g, j] = bend + by_z * slope(family, h, a, b)
+            exists = exists and not math.isinf(x) and (x > 0.0 or family == NORMAL)
+        if not exists:
+            population_density[g] = -np.inf
+        set_parameters_at(anatomy, values[g], parameters)
+        for m in range(g * group_size, (g + 1) * group_size):
+            density = 0.0
+            for d in range(size):
+                family, a, b = families[d], parameters[d, 0], parameters[d, 1]
+                u, log_slope, by_z, by_a, by_b, bend, bend_a, bend_b = placed(family, task_z[m, d], a, b)
+                first, second = statistics(family, u)
+                sums[g, d, 0] += first
+                sums[g, d, 1] += second
+                density += log_slope + log_kernel(family, first, second, a, b)
+                climb = slope(family, u, a, b)
+                tasks[m, d] = u
+                task_slope[m, d] = bend + by_z * climb
+                bends[m, d, 0], bends[m, d, 1], bends[m, d, 2] = by_z, by_a, by_b
+                bends[m, d, 3], bends[m, d, 4], bends[m, d, 5] = climb, bend_a, bend_b
+            task_density[m] = density
+    if not again:
+        _judge_choices(world, anatomy, data, room)
+    for g in range(num_groups):
+        set_parameters_at(anatomy, values[g], parameters)
+        into = np.zeros(num_hyper)  # gradient in the hyperparameters themselves
+        normaliser = 0.0
+        for d in range(size):
+            family, a, b = families[d], parameters[d, 0], parameters[d, 1]
+            normaliser += log_normaliser(family, a, b)
+            by_a, by_b = 0.0, 0.0
+            for m in range(g * group_size, (g + 1) * group_size):
+                climb = bends[m, d, 3] + lift[m, d]
+                by_a += climb * bends[m, d, 1] + bends[m, d, 4]
+                by_b += climb * bends[m, d, 2] + bends[m, d, 5]
+                task_slope[m, d] += lift[m, d] * bends[m, d, 0]
+            if source[d, 0] >= 0 or source[d, 1] >= 0:
+                own_a, own_b = parameter_slopes(family, group_size, sums[g, d, 0], sums[g, d, 1], a, b)
+                if source[d, 0] >= 0:
+                    into[source[d, 0]] += own_a + by_a
+                if source[d, 1] >= 0:
+                    into[source[d, 1]] += own_b + by_b
+        for j in range(num_hyper):
+            family, x = hyper_families[j], values[g, j]
+            by_coordinate = 1.0 if family == NORMAL else x * (1.0 - x) if family == BETA else x
+            by_z = placed(family, hyper_z[g, j], constants[j, 0], constants[j, 1])[2]
+            population_slope[g, j] += by_z * by_coordinate * into[j]
+        for m in range(g * group_size, (g + 1) * group_size):
+            task_density[m] += normaliser + room.log_likelihood[m]
+            if not task_density[m] < np.inf:
+                task_density[m] = -np.inf
+            population_density[g] += task_density[m]
+        if not population_density[g] < np.inf:
+            population_density[g] = -np.inf
 
 
 @_compiled
-def _likelihoods(world, anatomy, data, room):
-    """Σ log L of the tasks at their coordinates; adds its gradient in these to `climb`."""
-    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
+def _judge_choices(world, anatomy, data, room):
+    """Log-likelihoods of the tasks and their gradients in u."""
+    counts, known_lapse = data.counts, data.lapse
     temperature_place, lapse_place, is_soft = anatomy.temperature, anatomy.lapse, anatomy.is_soft
-    tasks, climb, found = room.tasks, room.climb, room.log_likelihood
-    policies, pull, worth = room.policies, room.pull, room.worth
-    plans = room.plans
-    rewards, temperature, actions, q, value = plans.rewards, plans.temperature, plans.actions, plans.q, plans.value
-    residual = plans.residual
-    num_tasks = len(climb)
+    tasks, lift, found = room.tasks, room.lift, room.log_likelihood
+    policies, pull, worth, plans = room.policies, room.pull, room.worth, room.plans
+    temperature, actions, q, value, residual = plans.temperature, plans.actions, plans.q, plans.value, plans.residual
+    num_tasks = len(lift)
     num_states, num_actions = world.num_states, world.num_actions
-    padded = len(tasks)
-    set_rewards(anatomy, tasks, rewards, num_tasks)
-    for n in range(num_tasks):
-        temperature[n] = known_temperature[n]
-        if temperature_place >= 0:
-            temperature[n] = math.exp(max(tasks[n, temperature_place], COLDEST))
-    for n in range(num_tasks, padded):  # idle lanes repeat the first
-        temperature[n] = temperature[0]
-        for s in range(num_states):
-            actions[n, s] = actions[0, s]
-            for a in range(rewards.shape[2]):
-                rewards[n, s, a] = rewards[0, s, a]
-    plan_again(world, plans, is_soft, padded)
-    total = 0.0
-    by_temperature = np.empty(num_tasks)
-    for n in range(num_tasks):
-        if not residual[n] < np.inf:
-            return -np.inf
-        lapse = known_lapse[n] if lapse_place < 0 else natural(BETA, tasks[n, lapse_place])
-        found[n], by_temperature[n], by_lapse = likelihood_and_pull(
-            q, n, counts, n, temperature[n], lapse, is_soft, actions, policies, pull
+    plan_trials(world, anatomy, data, plans, tasks, 0, num_tasks)
+    by_temperature = np.zeros(num_tasks)
+    for m in range(num_tasks):
+        for d in range(lift.shape[1]):
+            lift[m, d] = 0.0
+        if not residual[m] < np.inf:
+            found[m] = -np.inf
+            pull[m] = 0.0
+            policies[m] = 0.0
+            continue
+        lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, tasks[m, lapse_place])
+        found[m], by_temperature[m], by_lapse = likelihood_and_pull(
+            q, m, counts, m, temperature[m], lapse, is_soft, actions, policies, pull
         )
-        total += found[n]
         if lapse_place >= 0:
-            climb[n, lapse_place] += by_lapse * lapse * (1.0 - lapse)
-    pull_back(world, policies, pull, worth, padded)
-    for n in range(num_tasks):
-        if temperature_place >= 0 and tasks[n, temperature_place] > COLDEST:
-            if is_soft:  # v = log Σ exp(c q) / c, with q held
+            lift[m, lapse_place] = by_lapse * lapse * (1.0 - lapse)
+    pull_back(world, policies, pull, worth, len(tasks))
+    for m in range(num_tasks):
+        if temperature_place >= 0 and tasks[m, temperature_place] > COLDEST:
+            if is_soft:  # v = log Σ exp(c q) / c hangs on c, with q held
                 for s in range(num_states):
                     expected = 0.0
                     for a in range(num_actions):
-                        if policies[n, s, a] > 0.0:
-                            expected += policies[n, s, a] * q[n, s, a]
-                    by_temperature[n] += worth[n, s] * (expected - value[n, s]) / temperature[n]
-            climb[n, temperature_place] += by_temperature[n] * temperature[n]
+                        if policies[m, s, a] > 0.0:
+                            expected += policies[m, s, a] * q[m, s, a]
+                    by_temperature[m] += worth[m, s] * (expected - value[m, s]) / temperature[m]
+            lift[m, temperature_place] = by_temperature[m] * temperature[m]
         for s in range(num_states):
             for a in range(num_actions):
-                pull[n, s, a] += worth[n, s] * policies[n, s, a]
-    _climb_rewards(anatomy, room, num_tasks)
-    return total
+                pull[m, s, a] += worth[m, s] * policies[m, s, a]
+    _lift_rewards(anatomy, room)
 
 
 @_compiled
-def _climb_rewards(anatomy, room, num_tasks):
+def _lift_rewards(anatomy, room):
     """From derivatives in the rewards of pairs, `pull` [N, S, A], to those in the tasks' coordinates."""
     families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
-    tasks, climb, pull, rewards = room.tasks, room.climb, room.pull, room.plans.rewards
+    tasks, lift, pull, rewards = room.tasks, room.lift, room.pull, room.plans.rewards
     size = anatomy.num_rewards
     _, num_states, per_state = rewards.shape
     num_actions = pull.shape[2]
     table = np.empty(num_states * per_state)
-    x, into = np.empty(size), np.empty(size)
-    for n in range(num_tasks):
+    into = np.empty(size)
+    for m in range(len(lift)):
         for s in range(num_states):
             if per_state == 1:
-                both = 0.0
+                total = 0.0
                 for a in range(num_actions):
-                    both += pull[n, s, a]
-                table[s] = both
+                    total += pull[m, s, a]
+                table[s] = total
             else:
                 for a in range(num_actions):
-                    table[s * per_state + a] = pull[n, s, a]
+                    table[s * per_state + a] = pull[m, s, a]
         if features.size > 0:
             into[:] = 0.0
             for i in range(num_states * per_state):
@@ -282,15 +272,11 @@ def _climb_rewards(anatomy, room, num_tasks):
         if link == NORMALISED:
             mean = 0.0
             for k in range(size):
-                x[k] = rewards[n, places[k] // per_state, places[k] % per_state]
-                mean += x[k] * into[k]
+                mean += rewards[m, places[k] // per_state, places[k] % per_state] * into[k]
             for k in range(size):
-                climb[n, k] += x[k] * (into[k] - mean)
+                lift[m, k] = rewards[m, places[k] // per_state, places[k] % per_state] * (into[k] - mean)
         else:
             for k in range(size):
-                family = families[k]
-                if family == NORMAL:
-                    climb[n, k] += into[k]
-                else:
-                    y = natural(family, tasks[n, k])
-                    climb[n, k] += into[k] * (y * (1.0 - y) if family == BETA else y)
+                x = natural(families[k], tasks[m, k])
+                by_coordinate = 1.0 if families[k] == NORMAL else x * (1.0 - x) if families[k] == BETA else x
+                lift[m, k] = into[k] * by_coordinate

@@ -5,22 +5,24 @@ population, first together with its tasks and then without them:
 
     walk        a random step in a task's coordinates; accept with the ratio of likelihood × prior
     refresh     some coordinates drawn anew from the prior given the population; accept with the ratio of likelihoods
-    carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep their place
-                in units of the population's spread; accept with the ratio of everything
+    carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep about the
+                quantile of the population they were at; accept with the ratio of everything
     population  every hyperparameter, given the tasks' coordinates
+    paths       a task, then a population with its tasks, follows the gradient (`paths`)
 
 Without `carry` the chains crawl: few choices leave a task's reward near its population, many tasks leave the population
 near its tasks, and neither can move without the other.
 
 `metropolis_draws` moves hyperparameters by random steps. `gibbs_draws` draws them exactly, from a conjugate density
 where there is one and by slice sampling on the line otherwise, and does the same for lapse rates and, where planning
-does not hang on them, inverse temperatures. Dirichlet rewards are x / Σ x with x ~ Gamma(α, 1): the population is
-moved given the shares alone (Σ x integrated out), and then Σ x is drawn given the population.
+does not hang on them, inverse temperatures. `hamiltonian_draws` adds paths. Dirichlet rewards are x / Σ x with
+x ~ Gamma(α, 1): the population is moved given the shares alone (Σ x integrated out), and then Σ x is drawn given the
+population.
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
 and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
-functions from (`populations`, `trials`, `families`, `likelihood`, `warm`, `kernels`): after a change there, touch this
-one.
+functions from (`populations`, `trials`, `paths`, `latent`, `families`, `likelihood`, `gradient`, `warm`, `kernels`):
+after a change there, touch this one.
 """
 
 import math
@@ -33,12 +35,15 @@ from manymotives.families import (
     BETA,
     NORMAL,
     draw,
+    latent,
     log_kernel,
     log_normaliser,
-    middle_and_spread,
     natural,
+    placed,
     statistics,
 )
+from manymotives.inference.latent import latent_room
+from manymotives.inference.paths import follow_populations, follow_tasks, prepare_paths
 from manymotives.inference.populations import (
     DONE,
     SLICE_STEPS,
@@ -56,6 +61,8 @@ from manymotives.models.target import COLDEST
 from manymotives.planning.lanes import WIDTH
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
+LONGEST_PATH = 6  # steps
+BETWEEN = 3  # other moves for each path: where rewards are sparse, a path sees little of what a jump can reach
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -69,6 +76,10 @@ class State(NamedTuple):
     value: np.ndarray  # [M, S]
     actions: np.ndarray  # [M, S]
     log_likelihood: np.ndarray  # [M]
+    # where paths begin:
+    lift: np.ndarray  # [M, D] gradients of log-likelihoods in u
+    task_z: np.ndarray  # [M, D]
+    hyper_z: np.ndarray  # [G, H]
 
 
 class Proposal(NamedTuple):
@@ -79,6 +90,10 @@ class Proposal(NamedTuple):
     hyper_scale: np.ndarray  # [G, H]
     carry_scale: np.ndarray  # [G, H]
     slice_width: np.ndarray  # [M, D] first guess at how wide a slice is: any is right, a good one is quick
+    task_frame: np.ndarray  # [M, D, D] of paths: z = F y
+    task_step: np.ndarray  # [M]
+    hyper_frame: np.ndarray  # [G, H, H]
+    hyper_step: np.ndarray  # [G]
 
 
 class Tally(NamedTuple):
@@ -90,6 +105,8 @@ class Tally(NamedTuple):
     carries: np.ndarray  # [G, H]
     carries_tried: np.ndarray  # [G, H]
     jumps: np.ndarray  # [M, D] how far slice sampling went, summed
+    task_paths: np.ndarray  # [M] probabilities of acceptance, summed
+    hyper_paths: np.ndarray  # [G]
 
 
 class Data(NamedTuple):
@@ -124,6 +141,34 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
             for g in range(len(state.hyper)):
                 draw_population(rng, anatomy, state, g)
                 refresh_totals(rng, anatomy, state, g)
+        _record(state, draws, n)
+
+
+@_compiled
+def hamiltonian_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
+    """The same, with paths of tasks and of populations that carry them along."""
+    room = room_for(world, anatomy, len(state.tasks))
+    paths = latent_room(world, anatomy, len(state.tasks), len(state.hyper))
+    has_population = state.hyper.shape[1] > 0
+    for n in range(len(draws[0])):
+        for _ in range(thin):
+            for _ in range(BETWEEN):
+                _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
+                _carry(rng, world, anatomy, data, state, proposal, room, tally)
+                for g in range(len(state.hyper)):
+                    draw_population(rng, anatomy, state, g)
+                    refresh_totals(rng, anatomy, state, g)
+            prepare_paths(world, anatomy, data, state, paths)
+            frame, step = proposal.task_frame, proposal.task_step
+            follow_tasks(rng, world, anatomy, data, state, frame, step, LONGEST_PATH, paths, tally.task_paths)
+            if has_population:
+                frame, step = proposal.hyper_frame, proposal.hyper_step
+                follow_populations(
+                    rng, world, anatomy, data, state, frame, step, LONGEST_PATH, paths, tally.hyper_paths
+                )
+                for g in range(len(state.hyper)):
+                    draw_population(rng, anatomy, state, g)
+                    refresh_totals(rng, anatomy, state, g)
         _record(state, draws, n)
 
 
@@ -271,7 +316,7 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
 def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     """A random step of one hyperparameter in each population, its tasks' coordinates carried along.
 
-    u = middle + spread · z keeps z. The map has the Jacobian spread' / spread for each task's coordinate.
+    u = T(z; a, b) keeps z (`families.placed`), and densities are those of z.
     """
     hyper, families, source, scale = state.hyper, anatomy.families, anatomy.source, proposal.carry_scale
     hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
@@ -284,19 +329,19 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     num_tasks, size = tasks.shape
     group_size = anatomy.group_size
     moved = np.empty(num_groups, dtype=np.int64)
-    there = np.empty(num_groups)
+    goal = np.empty(num_groups)
     gain = np.zeros(num_groups)
     before, after = np.empty((size, 2)), np.empty((size, 2))
     begin_trials(state, plans, trial, 0, num_tasks)
     for g in range(num_groups):
         j = min(int(rng.random() * num_hyper), num_hyper - 1)
-        moved[g], there[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
+        moved[g], goal[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
         family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-        x = natural(family, there[g])
+        x = natural(family, goal[g])
         if math.isinf(x) or (x <= 0.0 and family != NORMAL):
             gain[g] = -np.inf
             continue
-        first, second = statistics(family, there[g])
+        first, second = statistics(family, goal[g])
         old_first, old_second = statistics(family, hyper[g, j])
         gain[g] = log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
         set_parameters(anatomy, hyper, g, before)
@@ -305,21 +350,18 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
         for d in range(size):
             if source[d, 0] != j and source[d, 1] != j:
                 continue
-            family = families[d]
-            middle, spread = middle_and_spread(family, before[d, 0], before[d, 1])
-            new_middle, new_spread = middle_and_spread(family, after[d, 0], after[d, 1])
-            ratio = new_spread / spread
-            gain[g] += group_size * (
-                math.log(ratio)
-                + log_normaliser(family, after[d, 0], after[d, 1])
-                - log_normaliser(family, before[d, 0], before[d, 1])
-            )
+            family, a, b, new_a, new_b = families[d], before[d, 0], before[d, 1], after[d, 0], after[d, 1]
+            gain[g] += group_size * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
+            z = 0.0
             for m in range(g * group_size, (g + 1) * group_size):
-                old_first, old_second = statistics(family, trial[m, d])
-                trial[m, d] = new_middle + ratio * (trial[m, d] - middle)
                 first, second = statistics(family, trial[m, d])
-                gain[g] += log_kernel(family, first, second, after[d, 0], after[d, 1])
-                gain[g] -= log_kernel(family, old_first, old_second, before[d, 0], before[d, 1])
+                gain[g] -= log_kernel(family, first, second, a, b)
+                z = latent(family, trial[m, d], a, b, z)
+                gain[g] -= placed(family, z, a, b)[1]
+                there = placed(family, z, new_a, new_b)
+                trial[m, d] = there[0]
+                first, second = statistics(family, there[0])
+                gain[g] += there[1] + log_kernel(family, first, second, new_a, new_b)
     judge_trials(world, anatomy, data, plans, trial, 0, num_tasks, found)
     for g in range(num_groups):
         j = moved[g]
@@ -328,7 +370,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
             gain[g] += found[m] - log_likelihoods[m]
         if math.log1p(-rng.random()) < gain[g]:
             tally.carries[g, j] += 1.0
-            hyper[g, j] = there[g]
+            hyper[g, j] = goal[g]
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
                 keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)

@@ -44,16 +44,26 @@ def begin_trials(state, plans, trial, first, count):
 @_compiled
 def judge_trials(world, anatomy, data, plans, trial, first, count, found):
     """Log-likelihoods of trials of tasks first, first + 1, …; −inf where planning failed."""
-    counts, known_temperature, known_lapse = data.counts, data.temperature, data.lapse
-    temperature_place, lapse_place = anatomy.temperature, anatomy.lapse
-    rewards, temperature, actions, q, residual = (
-        plans.rewards,
-        plans.temperature,
-        plans.actions,
-        plans.q,
-        plans.residual,
-    )
+    counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
+    temperature, q, residual = plans.temperature, plans.q, plans.residual
     num_tasks = len(counts)
+    plan_trials(world, anatomy, data, plans, trial, first, count)
+    for n in range(count):
+        m = (first + n) % num_tasks
+        found[n] = -np.inf
+        if residual[n] < np.inf:
+            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
+            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
+            if not math.isnan(value):
+                found[n] = value
+
+
+@_compiled
+def plan_trials(world, anatomy, data, plans, trial, first, count):
+    """Rewards, temperatures and plans of trials of tasks first, first + 1, …"""
+    known_temperature, temperature_place = data.temperature, anatomy.temperature
+    rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
+    num_tasks = len(known_temperature)
     set_rewards(anatomy, trial, rewards, count)
     for n in range(count):
         temperature[n] = known_temperature[(first + n) % num_tasks]
@@ -67,14 +77,6 @@ def judge_trials(world, anatomy, data, plans, trial, first, count, found):
             for a in range(rewards.shape[2]):
                 rewards[n, s, a] = rewards[0, s, a]
     plan_again(world, plans, anatomy.is_soft, padded)
-    for n in range(count):
-        m = (first + n) % num_tasks
-        found[n] = -np.inf
-        if residual[n] < np.inf:
-            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
-            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
-            if not math.isnan(value):
-                found[n] = value
 
 
 @_compiled

@@ -2,6 +2,12 @@
 
 from manymotives.labelling.common import plain_labels, stored_environment
 from manymotives.labelling.policy_optimality import label_policy_optimality
-from manymotives.labelling.reward_policy import label_reward_policy
+from manymotives.labelling.reward_policy import label_reward_policy, watched_reward_policy
 
-__all__ = ["label_policy_optimality", "label_reward_policy", "plain_labels", "stored_environment"]
+__all__ = [
+    "label_policy_optimality",
+    "label_reward_policy",
+    "plain_labels",
+    "stored_environment",
+    "watched_reward_policy",
+]

@@ -36,7 +36,7 @@ def label_reward_policy(
     prior_tasks = alone.draw_tasks(rng, prior_hyper)
     prior = labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False)
     pooled = isinstance(model.sharing, Pooled)
-    posterior = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=not pooled)
+    posterior = watched_reward_policy(draws, model, target, demonstrations)
 
     statistics = {
         name: (tuple("task_group" if dim == "group" else dim for dim in dims), values)
@@ -77,6 +77,15 @@ def label_reward_policy(
         ),
     }
     return tree_of(groups, environment, demonstrations, seed)
+
+
+def watched_reward_policy(
+    draws: Draws, model: RewardPolicyModel, target: Target, demonstrations: Demonstrations
+) -> xr.Dataset:
+    """What is to be said of the posterior, with its names: rewards, temperatures, hyperparameters."""
+    names = names_of(target.environment, demonstrations)
+    for_tasks = not isinstance(model.sharing, Pooled)
+    return labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
 
 
 def labelled_variables(

@@ -190,6 +190,8 @@ class Posterior:
             f"{self.environment.num_states} states: {drawn.sizes['chain']} × {drawn.sizes['draw']} draws by "
             f"{json.loads(self.data.attrs['method'])['kind']}"
         ]
+        if "mixing" in self.data.attrs:
+            lines.append(f"  mixed: {self.data.attrs['mixing']}")
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 

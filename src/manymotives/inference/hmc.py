@@ -1,0 +1,55 @@
+"""Hamiltonian Monte Carlo within Gibbs: tasks, and populations with their tasks, follow the gradient."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from manymotives.inference.chains import run_chains
+from manymotives.inference.checks import checked_counts
+from manymotives.inference.draws import Draws
+from manymotives.inference.progress import Progress
+from manymotives.inference.sweeps import hamiltonian_draws
+from manymotives.models import Target
+
+
+@dataclass(frozen=True)
+class HMC:
+    """Tasks follow the gradient of their posterior, one by one; so do populations, which carry their tasks along.
+
+    In between, hyperparameters are drawn exactly given the tasks, and tasks jump to draws from their population: each
+    kind of move is quick where another is slow (few choices or many, sparse rewards or spread ones). What was tried
+    instead, and how fast: docs/decisions/0007.
+
+    Parameters
+    ----------
+    chains, draws
+        `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
+    warmup
+        Draws before those, in which steps and their shapes adapt; afterwards they are fixed.
+    thin
+        Sweeps for each draw. Four, because a sweep is cheap and successive ones are alike.
+    patience
+        `fit` goes on until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws, in its bulk and
+        in its tails; at most this many times `draws`. 1: not at all.
+    """
+
+    chains: int = 4
+    draws: int = 1000
+    warmup: int = 500
+    thin: int = 4
+    patience: int = 5
+
+    is_markov_chain: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_counts(self)
+
+    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        return run_chains(
+            hamiltonian_draws,
+            target,
+            settings=self,
+            walk_size=target.num_coordinates,
+            seed=seed,
+            progress=progress,
+            state=state,
+        )

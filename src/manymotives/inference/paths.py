@@ -1,0 +1,138 @@
+"""Hamiltonian paths, compiled: a task, or a population that carries its tasks along, follows the gradient for a while.
+
+Paths are taken in z (see `latent`), given a random momentum r, by the leapfrog rule in y with z = F y: what is long and
+narrow in z is round in y. A task's path leaves its population where it is, so that all tasks follow theirs at once,
+each with a step of its own and each accepted or not by itself. A population's path keeps its tasks' z.
+
+How many steps a path has is drawn anew each time: paths of one length may come back to where they began.
+
+Called from `sweeps`: that is the file to touch after a change here.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from manymotives.inference.latent import find_latent, judge
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_compiled
+def prepare_paths(world, anatomy, data, state, room):
+    """z and gradients where a chain is, after moves that do not know of them."""
+    find_latent(anatomy, state.hyper, state.tasks, state.hyper_z, state.task_z)
+    judge(world, anatomy, data, room, state.hyper_z, state.task_z, False)
+    state.lift[:] = room.lift
+
+
+@_compiled
+def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, accepted):
+    """A path of every task given its population; frame [M, D, D], step [M]."""
+    hyper_z, task_z = state.hyper_z, state.task_z
+    z = task_z.copy()
+    momentum = _momenta(rng, z.shape)
+    _return(state, room)
+    judge(world, anatomy, data, room, hyper_z, z, True)
+    energy = _kinetic(momentum) - room.task_density
+    for _ in range(1 + int(rng.random() * longest)):
+        _kick(momentum, room.task_slope, frame, step)
+        _drift(z, momentum, frame, step)
+        judge(world, anatomy, data, room, hyper_z, z, False)
+        _kick(momentum, room.task_slope, frame, step)
+    energy -= _kinetic(momentum) - room.task_density
+    for m in range(len(z)):
+        chance = math.exp(min(0.0, energy[m])) if energy[m] > -np.inf else 0.0
+        accepted[m] += chance
+        if rng.random() < chance:
+            task_z[m] = z[m]
+            _keep(state, room, m)
+
+
+@_compiled
+def follow_populations(rng, world, anatomy, data, state, frame, step, longest, room, accepted):
+    """A path of every population, which carries its tasks along; frame [G, H, H], step [G]."""
+    hyper_z, task_z = state.hyper_z, state.task_z
+    group_size = anatomy.group_size
+    z = hyper_z.copy()
+    momentum = _momenta(rng, z.shape)
+    _return(state, room)
+    judge(world, anatomy, data, room, z, task_z, True)
+    energy = _kinetic(momentum) - room.population_density
+    for _ in range(1 + int(rng.random() * longest)):
+        _kick(momentum, room.population_slope, frame, step)
+        _drift(z, momentum, frame, step)
+        judge(world, anatomy, data, room, z, task_z, False)
+        _kick(momentum, room.population_slope, frame, step)
+    energy -= _kinetic(momentum) - room.population_density
+    for g in range(len(z)):
+        chance = math.exp(min(0.0, energy[g])) if energy[g] > -np.inf else 0.0
+        accepted[g] += chance
+        if rng.random() < chance:
+            hyper_z[g] = z[g]
+            state.hyper[g] = room.hyper[g]
+            for m in range(g * group_size, (g + 1) * group_size):
+                _keep(state, room, m)
+
+
+@_compiled
+def _return(state, room):
+    """What is known of the choices where a chain is."""
+    room.log_likelihood[:] = state.log_likelihood
+    room.lift[:] = state.lift
+
+
+@_compiled
+def _keep(state, room, m):
+    """Where task m's path has led is where it is."""
+    state.tasks[m] = room.tasks[m]
+    state.actions[m] = room.plans.actions[m]
+    state.value[m] = room.plans.value[m]
+    state.q[m] = room.plans.q[m]
+    state.log_likelihood[m] = room.log_likelihood[m]
+    state.lift[m] = room.lift[m]
+
+
+@_compiled
+def _momenta(rng, shape):
+    momentum = np.empty(shape)
+    for k in range(shape[0]):
+        for i in range(shape[1]):
+            momentum[k, i] = rng.standard_normal()
+    return momentum
+
+
+@_compiled
+def _kinetic(momentum):
+    """r² / 2 of each row."""
+    energy = np.empty(len(momentum))
+    for k in range(len(momentum)):
+        total = 0.0
+        for i in range(momentum.shape[1]):
+            total += momentum[k, i] * momentum[k, i]
+        energy[k] = 0.5 * total
+    return energy
+
+
+@_compiled
+def _kick(momentum, slope, frame, step):
+    """r += step / 2 · Fᵀ ∇."""
+    count, size = momentum.shape
+    for k in range(count):
+        for i in range(size):
+            force = 0.5 * step[k] * slope[k, i]
+            for j in range(size):
+                momentum[k, j] += frame[k, i, j] * force
+
+
+@_compiled
+def _drift(z, momentum, frame, step):
+    """z += step · F r."""
+    count, size = momentum.shape
+    for k in range(count):
+        for i in range(size):
+            total = 0.0
+            for j in range(size):
+                total += frame[k, i, j] * momentum[k, j]
+            z[k, i] += step[k] * total
