@@ -93,7 +93,7 @@ def checked_features(environment: Environment, features: Any, on: str) -> Featur
 def discounted_visits(environment: Environment, policies: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """d [M, S] of policies [M, S, A] from start weights [M, S]: d = start + γ P_πᵀ d."""
     if suits(environment):
-        chains = np.einsum("msa,sat->mts", policies, environment.tensor, optimize=True)
+        chains = (policies[:, :, None, :] @ environment.tensor)[:, :, 0].swapaxes(1, 2)  # P_πᵀ
         system = np.eye(environment.num_states) - environment.discount * chains
         return np.linalg.solve(system, starts[..., None])[..., 0]
     return np.stack(
@@ -117,7 +117,7 @@ def value_slopes(environment: Environment, policy: np.ndarray, on_pairs: np.ndar
     """
     received = np.einsum("sa,sak->sk", policy, on_pairs)
     if suits(environment):
-        chain = np.einsum("sa,sat->st", policy, environment.tensor)
+        chain = (policy[:, None, :] @ environment.tensor)[:, 0]
         value = np.linalg.solve(np.eye(environment.num_states) - environment.discount * chain, received)
     else:
         value = spl.splu(chain_system(environment, policy).tocsc()).solve(received)

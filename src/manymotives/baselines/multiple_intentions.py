@@ -24,7 +24,8 @@ from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 
 GAIN = 1e-6  # of the penalised log-likelihood, in nats: less than this in a round and it has settled
-ROUNDS_INSIDE = 30  # steps of L-BFGS in one maximisation, begun where the last one ended
+FEW = 200  # weights
+ROUNDS_INSIDE = 30  # steps of (L-)BFGS in one maximisation, begun where the last one ended
 
 
 def multiple_intentions(
@@ -161,8 +162,9 @@ class Climb(NamedTuple):
             height, slope = self.height_and_slope(weights, counts)
             return -height, -slope
 
-        options = {"maxiter": ROUNDS_INSIDE, "ftol": 1e-12, "gtol": 1e-8}
-        found = minimize(depth, begin, jac=True, method="L-BFGS-B", options=options)
+        # for few weights BFGS: L-BFGS-B calls threads for every small product, and waits for them on a busy machine
+        method = "BFGS" if len(begin) <= FEW else "L-BFGS-B"
+        found = minimize(depth, begin, jac=True, method=method, options={"maxiter": ROUNDS_INSIDE, "gtol": 1e-8})
         return found.x if found.fun <= depth(begin)[0] else begin
 
     def height_and_slope(self, weights: np.ndarray, counts: np.ndarray) -> tuple[float, np.ndarray]:

@@ -32,7 +32,7 @@ def projection(
     environment: Any,
     demonstrations: Any,
     *,
-    tolerance: float = 1e-3,
+    tolerance: float = 5e-3,
     iterations: int = 500,
     features: Any = None,
     on: str = "state",
