@@ -1,5 +1,6 @@
 """What every baseline takes and returns: checked choices in, labelled policies out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,14 +117,17 @@ def checked_problem(
 def _starts(environment: Environment, demonstrations: Demonstrations, start: Any) -> np.ndarray:
     num_tasks, num_states = demonstrations.num_tasks, environment.num_states
     if start is not None:
-        if isinstance(start, dict):
-            given = np.zeros(num_states)
-            for name, probability in start.items():
+        told = f"start must be {num_states} probabilities, one for each state, that sum to 1."
+        try:
+            given = np.zeros(num_states) if isinstance(start, Mapping) else np.array(start, dtype=float)
+            for name, probability in start.items() if isinstance(start, Mapping) else ():
                 given[index_of(name, environment.states, "state")] = probability
-        else:
-            given = np.asarray(start, dtype=float)
+        except InputError:
+            raise
+        except (TypeError, ValueError):
+            raise InputError(told) from None
         if given.shape != (num_states,) or not (given >= 0).all() or abs(given.sum() - 1) > 1e-6:
-            raise InputError(f"start must be {num_states} probabilities, one for each state, that sum to 1.")
+            raise InputError(told)
         return np.tile(given / given.sum(), (num_tasks, 1))
     first = _firsts(demonstrations)
     begun = np.zeros((num_tasks, num_states))

@@ -19,7 +19,7 @@ def imitation(
     smoothing: float = 1.0,
     greedy: bool = False,
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The smoothed empirical policy of each task.
 

@@ -37,7 +37,7 @@ def linear_program(
     features: Any = None,
     on: str = "state",
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The reward of each task, and the policy that is optimal for it.
 

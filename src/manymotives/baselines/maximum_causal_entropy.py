@@ -45,7 +45,7 @@ def maximum_causal_entropy(
     tolerance: float = 1e-9,
     iterations: int = 200,
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The reward of each task and the soft-optimal policy for it, which collects as much of every feature as was seen.
 

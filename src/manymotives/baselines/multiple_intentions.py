@@ -39,7 +39,7 @@ def multiple_intentions(
     iterations: int = 200,
     features: Any = None,
     on: str = "state",
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """What each group of tasks wants, and who belongs to which.
 

@@ -38,7 +38,7 @@ def mwal(
     start: Any = None,
     smoothing: float = 0.0,
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The mixture of policies that does best against the least favourable weights, as one stationary policy a task.
 

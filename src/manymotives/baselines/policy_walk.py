@@ -87,7 +87,7 @@ def policy_walk(
     normalised: bool = True,
     on: str = "state",
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The posterior mean reward of each task, and the policy that is optimal for it.
 

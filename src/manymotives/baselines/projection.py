@@ -39,7 +39,7 @@ def projection(
     start: Any = None,
     smoothing: float = 0.0,
     pooled: bool = False,
-    seed: int = 0,
+    seed: Any = 0,
 ) -> Result:
     """The mixture of policies whose features are nearest to the demonstrator's, as one stationary policy a task.
 
