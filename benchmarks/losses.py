@@ -1,8 +1,8 @@
 """The loss of every baseline and of the paper's models on one random problem, as a table: `make losses`.
 
 The paper's second experiment in small (section 5): rewards of many tasks from one Dirichlet distribution, whose
-concentrations are Gamma(1, 1), and one short demonstration of each by a softmax policy. "soft" is the demonstrators' own
-policy, which reads the truth.
+concentrations are Gamma(1, 1), and one short demonstration of each by a softmax policy. "soft" is the demonstrators'
+own policy, which reads the truth.
 """
 
 import argparse

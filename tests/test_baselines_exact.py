@@ -13,6 +13,8 @@ from manymotives.baselines.common import checked_problem
 from manymotives.baselines.expectations import checked_features
 from manymotives.baselines.maximum_causal_entropy import Dual
 from manymotives.baselines.multiple_intentions import Climb
+from manymotives.baselines.walks import UNIFORM, invert, walk_on
+from manymotives.planning.warm import world_of
 from places import HOUSE
 
 CHAIN = mm.worlds.Chain()
@@ -270,6 +272,43 @@ def test_policy_walk_has_the_posterior_of_brute_force(prior, log_prior, reach, n
     assert (np.abs(found.rewards.values[0] - right @ points) < 4 * error).all()
     assert agreement(draws, points, posterior(1.3 * c, normalised)) < 1e-6
     assert agreement(draws, points, posterior(c, not normalised)) < 1e-6
+
+
+@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize("environment", [HOUSE, mm.worlds.GridWorld((4, 4), slip=0.2, discount=0.97)])
+def test_the_walk_keeps_a_policy_that_is_optimal_and_its_inverse(environment, on):
+    """After twenty thousand steps, some of which changed the policy: no error has piled up."""
+    data = mm.simulate(environment, np.eye(environment.num_states)[-1], mm.Softmax(1.0), steps=10, seed=0)
+    places = np.flatnonzero(environment.available) if on == "state_action" else np.arange(environment.num_states)
+    rng = np.random.default_rng(0)
+    grid = rng.integers(-5, 6, size=len(places))
+    actions = np.where(environment.available, 1, 0).argmax(axis=1)
+    inverse = np.empty((environment.num_states, environment.num_states))
+    world = world_of(environment)
+    invert(world, actions, inverse)
+    first = actions.copy()
+    draws = np.empty((20, len(places)))
+    per_state = environment.num_actions if on == "state_action" else 1
+    settings = (0.1, 10, UNIFORM, 1.0, 1.0, True)
+    counts = data.counts[:1].astype(float)
+    arrays = (rng.random((20_000, 3)), 1000, grid, actions, inverse, draws)
+    taken = walk_on(world, counts, places, per_state, *settings, *arrays)
+    assert 0 < taken < 20_000
+    np.testing.assert_allclose(draws[-1], 0.1 * grid)
+    table = np.zeros(environment.num_states * per_state)
+    table[places] = 0.1 * grid
+    table = table.reshape(environment.num_states, per_state)
+    problem = problem_of(environment, table[:, 0] if on == "state" else np.zeros(environment.num_states))
+    problem["rewards"] = np.broadcast_to(table, environment.available.shape)
+    best, _ = oracles.best_by_value_iteration(**problem)
+    chosen = np.eye(environment.num_actions)[actions]
+    np.testing.assert_allclose(oracles.policy_value(**problem, policy=chosen), best, atol=1e-9)
+    chain = np.stack([environment.tensor[s, a] for s, a in enumerate(actions)])
+    np.testing.assert_allclose(
+        inverse @ (np.eye(len(chain)) - environment.discount * chain), np.eye(len(chain)), atol=1e-8
+    )
+    if environment is not HOUSE:
+        assert (actions != first).any()
 
 
 # ---- MWAL ------------------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
 FEW = mm.OptimalityMonteCarlo(draws=20)
 
 
+FIELD = mm.worlds.GridWorld((50, 41))
 SILENT = mm.Demonstrations.from_lists([([0, 1], ["back"]), ([2], [])], CHAIN, tasks=["ann", "bob"])
 FORWARD = mm.Demonstrations.from_lists([([0, 1, 2], ["forward"] * 3)], CHAIN)
 
@@ -328,6 +329,9 @@ GALLERY = {
     "a walk without end": lambda: baseline("policy_walk", prior=mm.baselines.LaplacianPrior(), normalised=False),
     "a walk on tasks": lambda: baseline("policy_walk", on="task"),
     "a prior without width": lambda: mm.baselines.UniformPrior(0.0),
+    "a walk too long": lambda: mm.baselines.policy_walk(
+        FIELD, mm.simulate(FIELD, np.ones(2050), mm.Softmax(1.0), steps=1)
+    ),
     "a walk of nobody": lambda: baseline("policy_walk", chains=0),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),

@@ -25,7 +25,7 @@ from manymotives.baselines.expectations import Mixture, checked_features, discou
 from manymotives.errors import InputError
 from manymotives.planning import reliable_plan
 
-SETTLED = 0.02  # of the features' span: how far from the value of the game a mixture may be without a warning
+SETTLED = 0.1  # of the largest feature shown: how far from the value of the game a mixture may be without a warning
 
 
 def mwal(
@@ -111,8 +111,9 @@ def mwal(
     most = (1 - gamma) * (problem.starts * best).sum(axis=1) - (average * demonstrated).sum(axis=1)
     gap = np.maximum(most - advantage, 0.0)
     warnings: tuple[str, ...] = ()
-    if (gap > SETTLED * span).any():
-        far = [problem.named(task) for task in np.flatnonzero(gap > SETTLED * span)]
+    wide = gap > SETTLED * np.abs(demonstrated).max(axis=1)
+    if wide.any():
+        far = [problem.named(task) for task in np.flatnonzero(wide)]
         warnings = (
             f"the game has not settled after {count} rounds for {listed(far)}: some mixture may be better in every "
             f"feature by up to {gap.max():.2g}. Raise `iterations`.",

@@ -17,15 +17,16 @@ import numpy as np
 import xarray as xr
 
 from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem
-from manymotives.baselines.walks import GAUSSIAN, LAPLACIAN, UNIFORM, grid_walk, new_walkers
+from manymotives.baselines.walks import GAUSSIAN, LAPLACIAN, UNIFORM, invert, walk_on
 from manymotives.choice import Softmax
 from manymotives.diagnostics import mixing_warnings
 from manymotives.errors import InputError
 from manymotives.planning import in_parallel, reliable_plan
-from manymotives.planning.lanes import WIDTH
+from manymotives.planning.problem import allowed_actions
 from manymotives.planning.warm import world_of
 
-AT_A_TIME = 3_000_000  # random numbers of a block of walkers
+AT_A_TIME = 600_000  # random numbers of a walker
+LARGEST = 2_000  # states; beyond, a walk of single rewards gets nowhere, and its inverse takes gigabytes
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,10 @@ def policy_walk(
     skipped = checked_count(warmup, "warmup", least=0)
     if on not in ("state", "state_action"):
         raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
+    if problem.environment.num_states > LARGEST:
+        raise InputError(
+            f"policy_walk is for up to {LARGEST} states; there are {problem.environment.num_states}. Use mm.fit."
+        )
     pairs = problem.environment.available
     places = np.flatnonzero(pairs) if on == "state_action" else np.arange(problem.environment.num_states)
     drawn, accepted = _walked(problem, prior, temperature, spacing, places, (*numbers, skipped), bool(normalised), on)
@@ -169,45 +174,34 @@ def _walked(
     chains, length, thin, skipped = sizes
     environment, size = problem.environment, len(places)
     stride = thin * size
-    limit = int(np.floor(prior.limit / spacing + 1e-9)) if prior.kind == UNIFORM else np.iinfo(np.int64).max // 2
+    edge = prior.limit if isinstance(prior, UniformPrior) else np.inf
+    limit = int(edge / spacing + 1e-9) if np.isfinite(edge) else np.iinfo(np.int64).max // 2
     streams = [rng.spawn(chains) for rng in problem.streams()]
-    walkers = [(task, chain) for task in range(problem.num_tasks) for chain in range(chains)]
     drawn = np.empty((problem.num_tasks, chains, length, size))
     accepted = np.zeros((problem.num_tasks, chains))
     world = world_of(environment)
     per_state = environment.num_actions if on == "state_action" else 1
-    edge = getattr(prior, "limit", np.inf)
+    at_once = max(1, AT_A_TIME // (3 * stride))
 
-    def walk_together(begin: int, end: int) -> None:
-        for first in range(begin, end, WIDTH):
-            group = walkers[first : first + WIDTH]
-            group = group + [group[-1]] * (WIDTH - len(group))  # the kernels plan for WIDTH rewards at a time
-            rngs = [streams[task][chain] for task, chain in dict.fromkeys(group)]
-            rngs += [np.random.default_rng(0)] * (WIDTH - len(rngs))
-            grid = np.stack([np.rint(prior.draw(rng, size).clip(-edge, edge) / spacing) for rng in rngs])
-            grid = np.clip(grid.astype(np.int64), -limit, limit)
-            counts = np.ascontiguousarray(problem.counts[[task for task, _ in group]])
-            plans = new_walkers(world, WIDTH, per_state)
-            actions = np.zeros((WIDTH, environment.num_states), dtype=np.int64)
-            actions[:] = (~world.forbidden.reshape(environment.num_states, -1)).argmax(axis=1)
-            plans.actions[:] = actions
-            height, taken = np.full(WIDTH, np.inf), np.zeros(WIDTH, dtype=np.int64)
-            step = max(1, AT_A_TIME // (3 * WIDTH * stride))
-            for skip, count in ((True, skipped), (False, length)):
-                taken[:] = 0
-                for done in range(0, count, step):
-                    some = min(step, count - done)
-                    uniforms = np.stack([rng.random((some * stride, 3)) for rng in rngs])
-                    out = np.empty((WIDTH, some, size))
-                    grid_walk(
-                        world, plans, actions, grid, height, counts, places, spacing, limit, prior.kind,
-                        float(getattr(prior, "scale", 1.0)), temperature, normalised, uniforms, stride, out, taken,
-                    )  # fmt: skip
-                    if not skip:
-                        for lane, (task, chain) in enumerate(walkers[first : first + WIDTH]):
-                            drawn[task, chain, done : done + some] = out[lane]
-            for lane, (task, chain) in enumerate(walkers[first : first + WIDTH]):
-                accepted[task, chain] = taken[lane] / (length * stride)
+    def walk(begin: int, end: int) -> None:
+        for walker in range(begin, end):
+            task, chain = divmod(walker, chains)
+            rng = streams[task][chain]
+            grid = np.clip(np.rint(prior.draw(rng, size) / spacing), -limit, limit).astype(np.int64)
+            counts = problem.counts[task : task + 1].copy()
+            actions = allowed_actions(environment).argmax(axis=1)
+            inverse = np.empty((environment.num_states, environment.num_states))
+            invert(world, actions, inverse)
+            settings = (spacing, limit, prior.kind, float(getattr(prior, "scale", 1.0)), temperature, normalised)
+            for done in range(-skipped, length, at_once):
+                some = min(at_once, length - done)
+                out = np.empty((some, size))
+                uniforms = rng.random((some * stride, 3))
+                arrays = (uniforms, stride, grid, actions, inverse, out)
+                taken = walk_on(world, counts, places, per_state, *settings, *arrays)
+                drawn[task, chain, max(done, 0) : done + some] = out[max(-done, 0) :]
+                accepted[task, chain] += taken / ((skipped + length) * stride)
 
-    in_parallel(walk_together, len(walkers), cost=stride * length * 200 * environment.num_states)
+    steps = (skipped + length) * stride
+    in_parallel(walk, problem.num_tasks * chains, cost=20 * steps * environment.matrix.nnz, block=1)
     return drawn, accepted
