@@ -1,13 +1,14 @@
 # make demo   a result in a minute: simulated subjects, what can be said of them, a picture
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements.txt
+# make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check format bench calibrate pins clean
+.PHONY: demo test check format bench losses calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
@@ -28,6 +29,9 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
 
+losses: $(STAMP)
+	$(BIN)/python -m benchmarks.losses
+
 calibrate: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python tests/calibrate_at_length.py
 
@@ -44,4 +48,4 @@ pins: $(STAMP)
 	  --no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.txt
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-peer demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,9 +11,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import optimality, planning, sampling
+from benchmarks import baselines, optimality, planning, sampling
 
-GROUPS = {"planning": planning.rows, "sampling": sampling.rows, "optimality": optimality.rows}
+GROUPS = {
+    "planning": planning.rows,
+    "sampling": sampling.rows,
+    "optimality": optimality.rows,
+    "baselines": baselines.rows,
+}
 
 
 def main() -> int:

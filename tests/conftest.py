@@ -13,6 +13,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
 COMPILED = {
+    "manymotives.baselines.walks",
     "manymotives.families",
     "manymotives.inference.integral_kernels",
     "manymotives.inference.latent",

@@ -64,6 +64,15 @@ QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
 FEW = mm.OptimalityMonteCarlo(draws=20)
 
 
+FIELD = mm.worlds.GridWorld((50, 41))
+SILENT = mm.Demonstrations.from_lists([([0, 1], ["back"]), ([2], [])], CHAIN, tasks=["ann", "bob"])
+FORWARD = mm.Demonstrations.from_lists([([0, 1, 2], ["forward"] * 3)], CHAIN)
+
+
+def baseline(name, demonstrations=CHAIN_DATA, **options):
+    return getattr(mm.baselines, name)(CHAIN, demonstrations, **options)
+
+
 def fit(model, method=QUICK, **options):
     return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
 
@@ -294,6 +303,38 @@ GALLERY = {
     "weights of too many": lambda: mm.plot_weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    # ---- baselines
+    "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
+    "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),
+    "a baseline elsewhere": lambda: mm.baselines.imitation(ROOMS, CHAIN_DATA),
+    "a seed in words": lambda: baseline("imitation", seed="one"),
+    "nobody to imitate": lambda: baseline("imitation", SILENT),
+    "intentions of the silent": lambda: baseline("multiple_intentions", SILENT),
+    "choices taken away": lambda: baseline("imitation", smoothing=-1.0),
+    "a game of no rounds": lambda: baseline("mwal", iterations=0),
+    "a start for the wrong states": lambda: baseline("projection", start=[0.5, 0.5]),
+    "a start nowhere": lambda: baseline("projection", start={"attic": 1.0}),
+    "features of nothing known": lambda: baseline("mwal", on="tasks"),
+    "features in words": lambda: baseline("mwal", features="many"),
+    "features of other states": lambda: baseline("mwal", features=np.ones((4, 2))),
+    "features of pairs": lambda: baseline("mwal", features=np.ones((3, 2, 1))),
+    "infinite features": lambda: baseline("mwal", features=np.full((3, 1), np.inf)),
+    "features that are all the same": lambda: baseline("mwal", features=np.ones((3, 1))),
+    "more than the largest penalty": lambda: baseline("linear_program", penalty=2.0),
+    "a margin that cannot be had": lambda: baseline("linear_program", FORWARD, margin=3.0),
+    "a limit of zero": lambda: baseline("linear_program", limit=0.0),
+    "a prior of another kind": lambda: baseline("policy_walk", prior=mm.Normal(0.0, 1.0)),
+    "a walk by another rule": lambda: baseline("policy_walk", choice=mm.Softmax(mm.Gamma(1.0, 1.0))),
+    "a grid of one point": lambda: baseline("policy_walk", spacing=2.0),
+    "a walk without end": lambda: baseline("policy_walk", prior=mm.baselines.LaplacianPrior(), normalised=False),
+    "a walk on tasks": lambda: baseline("policy_walk", on="task"),
+    "a prior without width": lambda: mm.baselines.UniformPrior(0.0),
+    "a walk too long": lambda: mm.baselines.policy_walk(
+        FIELD, mm.simulate(FIELD, np.ones(2050), mm.Softmax(1.0), steps=1)
+    ),
+    "a walk of nobody": lambda: baseline("policy_walk", chains=0),
+    "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
+    "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
 }
 
 MESSAGES = Path(__file__).with_name("error_messages.txt")

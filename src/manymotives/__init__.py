@@ -1,6 +1,6 @@
 """manymotives: what many agents want, inferred from what they do."""
 
-from manymotives import worlds
+from manymotives import baselines, worlds
 from manymotives.calibration import Calibration, calibrate
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
@@ -74,6 +74,7 @@ __all__ = [
     "SoftOptimal",
     "Softmax",
     "UniformOptimality",
+    "baselines",
     "calibrate",
     "draws_needed",
     "evaluate",

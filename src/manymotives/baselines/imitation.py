@@ -1,0 +1,45 @@
+"""Imitation (Imit): do what was seen.
+
+π̂(a|s) = (n(s, a) + α) / (n(s) + α |A(s)|): the mean of a Dirichlet(α) prior given the choices, state by state.
+
+It assumes nothing of what agents want: it is no better than they are, and knows nothing of states they never were in.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from manymotives.baselines.common import Result, checked_number, checked_problem, demonstrated_policies
+
+
+def imitation(
+    environment: Any,
+    demonstrations: Any,
+    *,
+    smoothing: float = 1.0,
+    greedy: bool = False,
+    pooled: bool = False,
+    seed: Any = 0,
+) -> Result:
+    """The smoothed empirical policy of each task.
+
+    Parameters
+    ----------
+    smoothing
+        α: choices imagined for every available action. 1 makes every policy equally likely beforehand; 0 is what was
+        seen and nothing else, and blind choice where nothing was.
+    greedy
+        Always the most frequent action; among equally frequent ones, blindly. Much of what inferred rewards gain over
+        their demonstrators is gained by acting consistently, and this has it without any inference.
+    pooled
+        One policy for all tasks, from all choices.
+    seed
+        Not used: nothing here is random.
+    """
+    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled)
+    policies = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
+    if greedy:
+        best = policies == policies.max(axis=-1, keepdims=True)
+        policies = best / best.sum(axis=-1, keepdims=True)
+    counts = problem.labelled(problem.counts.astype(np.int64), "task", "state", "action")
+    return problem.result("imitation", policies, details={"counts": counts})
