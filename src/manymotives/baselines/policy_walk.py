@@ -19,7 +19,7 @@ import xarray as xr
 from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem
 from manymotives.baselines.walks import GAUSSIAN, LAPLACIAN, UNIFORM, invert, walk_on
 from manymotives.choice import Softmax
-from manymotives.diagnostics import mixing_warnings
+from manymotives.diagnostics import mixing
 from manymotives.errors import InputError
 from manymotives.planning import in_parallel, reliable_plan
 from manymotives.planning.problem import allowed_actions
@@ -150,7 +150,7 @@ def policy_walk(
     watched = xr.Dataset({"reward": reward_draws.isel(task=[0]) if pooled else reward_draws})
     details = {"reward_draws": reward_draws, "acceptance": problem.labelled(accepted, "task", "chain")}
     policies = reliable_plan(problem.environment, rewards, on=on).policy
-    return problem.result("policy_walk", policies, rewards, details, mixing_warnings(watched))
+    return problem.result("policy_walk", policies, rewards, details, mixing(watched).warnings)
 
 
 def _temperature(choice: Any) -> float:
