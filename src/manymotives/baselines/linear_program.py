@@ -239,6 +239,8 @@ def _complain(
         f"no reward within ±{programme.limit:g} makes what {problem.named(task)} did better than everything else by "
         f"{margin:g}: not {listed(where)}."
     )
+    if not programme.seen.all():  # another guess might do
+        told += " In states they were not seen in, what they would do was guessed from the reward without a margin."
     if not relax:
         raise InputError(f"{told} Lower the margin, raise the limit, or take what falls short least with relax=True.")
     warnings.append(f"{told} This is the reward that falls short least.")
