@@ -1,6 +1,7 @@
 """Each baseline against an oracle of its own: enumeration, brute force, plain sums, other formulations, theorems."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ from places import HOUSE
 CHAIN = mm.worlds.Chain()
 SMALL = mm.worlds.DirichletMDP(states=3, actions=3, concentration=0.7, seed=4, discount=0.8)
 DOUBLE = mm.worlds.DirichletMDP(states=2, actions=2, concentration=0.5, seed=1, discount=0.7)
+
+
+def module_of(name):
+    """Of a baseline, which has its name; under tests `__globals__` of the function are those of a type checker."""
+    return sys.modules[f"manymotives.baselines.{name}"]
 
 
 def problem_of(environment, rewards):
@@ -191,6 +197,16 @@ def test_beyond_the_largest_penalty_nothing_is_left_and_below_it_something_is():
     assert float(found.details["largest_penalty"][0]) == pytest.approx(most, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_at_the_largest_penalty_nothing_is_left(seed):
+    """Where the best reward and none are equally good, a solver may return either; a little below it is the reward."""
+    environment = mm.worlds.RandomMDP(states=6, actions=3, seed=seed, discount=0.9)
+    data = mm.simulate(environment, np.eye(6)[0], mm.Softmax(50.0), steps=30, episodes=6, seed=seed)
+    path = mm.baselines.linear_program(environment, data, path=[0.99, 1.0]).details["reward_path"].values[0]
+    assert np.abs(path[0]).max() > 1e-3
+    assert (path[1] == 0).all()
+
+
 def test_a_margin_that_cannot_be_had_is_relaxed_only_if_asked():
     data = optimal_choices(CHAIN, CHAIN.reward, times=1)
     wide = mm.baselines.linear_program(CHAIN, data, margin=0.1).rewards.values[0]
@@ -198,6 +214,9 @@ def test_a_margin_that_cannot_be_had_is_relaxed_only_if_asked():
     assert margins_of(CHAIN, done.astype(float), wide, done).min() >= 0.1 - 1e-7
     with pytest.raises(mm.InputError, match="relax=True"):
         mm.baselines.linear_program(CHAIN, data, margin=100.0)
+    one = mm.Demonstrations.from_lists([([0], ["forward"])], CHAIN)
+    with pytest.raises(mm.InputError, match="was guessed"):  # no proof, where most of the policy is a guess
+        mm.baselines.linear_program(CHAIN, one, margin=100.0)
     relaxed = mm.baselines.linear_program(CHAIN, data, margin=100.0, relax=True)
     assert "falls short least" in relaxed.warnings[0]
     reward = relaxed.rewards.values[0]
@@ -311,6 +330,16 @@ def test_the_walk_keeps_a_policy_that_is_optimal_and_its_inverse(environment, on
         assert (actions != first).any()
 
 
+@pytest.mark.parametrize("warmup", [0, 5, 23])
+def test_a_walk_in_pieces_is_the_walk(warmup, monkeypatch):
+    """Random numbers are drawn a few steps at a time, of which a long warm-up takes many."""
+    data = mm.Demonstrations.from_lists([([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])], DOUBLE)
+    options = {"chains": 2, "draws": 17, "warmup": warmup, "thin": 3}
+    whole = mm.baselines.policy_walk(DOUBLE, data, **options).details["reward_draws"]
+    monkeypatch.setattr(module_of("policy_walk"), "AT_A_TIME", 4 * 3 * 3 * 2)  # four draws of two states
+    np.testing.assert_array_equal(mm.baselines.policy_walk(DOUBLE, data, **options).details["reward_draws"], whole)
+
+
 # ---- MWAL ------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +385,17 @@ def test_mwal_keeps_its_bound(seed):
             assert least > 0.01  # a noisy demonstrator can be beaten in both; with states for features, in none
         else:
             assert value == pytest.approx(0.0, abs=1e-9)  # for visits sum to one
+
+
+def test_where_episodes_end_more_of_the_same_is_more():
+    """A feature that is 1 everywhere counts how long an episode lasts, which is a policy's choice in the house."""
+    data = mm.Demonstrations.from_lists([(["hall", "kitchen", "garden"], ["on", "on"])], HOUSE)
+    found = mm.baselines.mwal(HOUSE, data, features=np.ones((3, 1)))
+    start = beginnings(data, 0)
+    shown = visits_of(HOUSE, frequencies(HOUSE, data.counts[0]), start).sum()
+    value = oracles.best_by_value_iteration(**problem_of(HOUSE, np.ones(3)))[0] @ start
+    assert value > shown + 0.01
+    assert float(found.details["advantage"][0]) == pytest.approx((1 - HOUSE.discount) * (value - shown), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["mwal", "projection"])
@@ -466,11 +506,34 @@ def test_maximum_causal_entropy_finds_a_soft_optimal_demonstrator():
     np.testing.assert_allclose(away, away.mean(), atol=1e-3)  # a constant is nobody's choice
 
 
+@pytest.mark.parametrize("newton", [4_000_000, 0])
+@pytest.mark.parametrize("units", [1e-8, [1e-6, 1.0, 1e3], 1e6])
+def test_the_unit_of_a_feature_changes_its_weight_alone(units, newton, monkeypatch):
+    monkeypatch.setattr(module_of("maximum_causal_entropy"), "NEWTON", newton)
+    data = mm.simulate(SMALL, np.eye(3)[0], mm.Softmax(2.0), steps=20, episodes=2, seed=0)
+    plain = mm.baselines.maximum_causal_entropy(SMALL, data)
+    other = mm.baselines.maximum_causal_entropy(SMALL, data, features=np.eye(3) * units)
+    np.testing.assert_allclose(other.policies, plain.policies, atol=1e-6)  # features match to 1e-9, here of visits > .1
+    assert other.warnings == plain.warnings
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_the_likelihood_told_is_that_of_the_policy_told(penalty):
+    data = mm.simulate(SMALL, np.eye(3)[0], mm.Softmax(2.0), steps=20, episodes=2, seed=0)
+    found = mm.baselines.maximum_causal_entropy(SMALL, data, penalty=penalty)
+    shown, start = frequencies(SMALL, data.counts[0]), beginnings(data, 0)
+    total = discounted_likelihood(SMALL, found.rewards.values[0], shown, start)
+    assert float(found.details["log_likelihood"][0]) == pytest.approx((1 - SMALL.discount) * total, abs=1e-9)
+    away = found.details["demonstrated"] - found.details["expected"]
+    np.testing.assert_allclose(away, (1 - SMALL.discount) * penalty * found.details["weights"], atol=1e-8)
+
+
 def test_many_weights_climb_by_gradient_to_the_same_place(monkeypatch):
     data = mm.simulate(SMALL, np.eye(3)[0], mm.Softmax(1.0), steps=40, episodes=2, seed=0)
     newton = mm.baselines.maximum_causal_entropy(SMALL, data, tolerance=1e-7)
-    monkeypatch.setitem(mm.baselines.maximum_causal_entropy.__globals__, "NEWTON", 0)
+    monkeypatch.setattr(module_of("maximum_causal_entropy"), "NEWTON", 0)
     slowly = mm.baselines.maximum_causal_entropy(SMALL, data, tolerance=1e-7)
+    assert not np.array_equal(newton.policies, slowly.policies)  # it was another way
     np.testing.assert_allclose(newton.policies, slowly.policies, atol=1e-4)
 
 

@@ -321,6 +321,7 @@ GALLERY = {
     "infinite features": lambda: baseline("mwal", features=np.full((3, 1), np.inf)),
     "features that are all the same": lambda: baseline("mwal", features=np.ones((3, 1))),
     "more than the largest penalty": lambda: baseline("linear_program", penalty=2.0),
+    "a path of one penalty": lambda: baseline("linear_program", path=0.5),
     "a margin that cannot be had": lambda: baseline("linear_program", FORWARD, margin=3.0),
     "a limit of zero": lambda: baseline("linear_program", limit=0.0),
     "a prior of another kind": lambda: baseline("policy_walk", prior=mm.Normal(0.0, 1.0)),

@@ -34,8 +34,14 @@ class Features:
 
     @property
     def span(self) -> float:
-        """Between the smallest feature and the largest, of all: expectations differ by no more."""
+        """Between the smallest feature and the largest, of all: a policy's expectations of two differ by no more."""
         return float(self.matrix.max() - self.matrix.min())
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The largest value [K] of each, whatever its sign; 1 where it is nothing."""
+        largest = abs(self.matrix).max(axis=0).toarray().ravel()
+        return np.where(largest > 0, largest, 1.0)
 
     def rewards(self, weights: np.ndarray) -> np.ndarray:
         """ρ [..., S] or [..., S, A] of weights [..., K]."""

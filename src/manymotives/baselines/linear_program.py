@@ -5,12 +5,11 @@
 
 It assumes that agents are optimal and deterministic, and that their whole policy is known. Here π(s) is the action they
 took most often; where several were taken equally often all of them count as π (played evenly, held only against the
-others). In states nobody chose in, π is first played evenly; then the program is solved again with what is optimal
-there for the reward found, which must stay optimal but adds nothing to the sum. w = 0 is always allowed, and is the
-answer once λ is large enough.
+others, so that one of them may turn out better than the rest). In states nobody chose in, π is first played evenly;
+then the program is solved again with what is optimal there for the reward found, which must stay optimal but adds
+nothing to the sum. w = 0 is always allowed, and is the answer once λ is large enough.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ def linear_program(
     demonstrations: Any,
     *,
     penalty: float = 0.5,
-    path: Sequence[float] = (),
+    path: Any = (),
     margin: float = 0.0,
     relax: bool = False,
     limit: float = 1.0,
@@ -50,7 +49,7 @@ def linear_program(
         `details["largest_penalty"]`; between 0 and 1 the same number means the same whatever the size of values). Small
         ones spread rewards over all states, up to the limit; large ones leave the few states that matter most.
     path
-        More such shares: the rewards for each of them are in `details["reward_path"]`.
+        A list of more such shares: the rewards for each of them are in `details["reward_path"]`.
     margin
         How much better the action taken must be than every other, everywhere it was taken. Above 0 there may be no such
         reward: an error says where.
@@ -69,6 +68,8 @@ def linear_program(
     basis = checked_features(environment, features, on)
     limit = checked_number(limit, "limit", above=True)
     margin = checked_number(margin, "margin")
+    if isinstance(path, str) or not np.iterable(path):
+        raise InputError(f"path must be a list of penalties; found {path!r}. For a single one pass penalty.")
     shares = [checked_number(share, "a penalty", most=1.0) for share in (penalty, *path)]
     dense = basis.on_pairs()
     weights = np.zeros((problem.num_tasks, len(shares), basis.size))
@@ -89,6 +90,8 @@ def linear_program(
             shortfall[task] = slack.sum()
             _complain(problem, task, programme, slack, margin, relax, warnings)
         for place, share in enumerate(shares):
+            if share == 1 and margin == 0:  # a whole edge of rewards is as good as none: none it is
+                continue
             weights[task, place], value = programme.solve(share * largest[task], margins - slack)
             objective[task] = value if place == 0 else objective[task]
         if np.abs(weights[task, 0]).max() <= NOTHING * limit:
@@ -101,12 +104,14 @@ def linear_program(
     rewards = basis.rewards(weights)
     policies = reliable_plan(problem.environment, rewards[:, 0], on=on).policy
     agreement = _agreement(problem.counts, policies)
-    if (agreement < 1).any():
-        other = [problem.named(task) for task in np.flatnonzero(agreement < 1)]
+    differs = (agreement < 1) & (np.abs(weights[:, 0]).max(axis=1) > NOTHING * limit)  # the others have been told
+    if differs.any():
+        other = [problem.named(task) for task in np.flatnonzero(differs)]
         warnings.append(
             f"for {listed(other)} the policy optimal for the reward does other things than were done, in up to "
-            f"{1 - agreement.min():.0%} of the states seen: only rewards that make both equally good explain what was "
-            "done, and ties go to the first action."
+            f"{1 - agreement[differs].min():.0%} of the states seen. Either the reward makes both equally good (ties "
+            "go to the first action); or, where actions were taken equally often or the margin was relaxed, what was "
+            "done is not optimal for it."
         )
     details = {
         "agreement": problem.labelled(agreement, "task"),
@@ -234,6 +239,8 @@ def _complain(
         f"no reward within ±{programme.limit:g} makes what {problem.named(task)} did better than everything else by "
         f"{margin:g}: not {listed(where)}."
     )
+    if not programme.seen.all():  # another guess might do
+        told += " In states they were not seen in, what they would do was guessed from the reward without a margin."
     if not relax:
         raise InputError(f"{told} Lower the margin, raise the limit, or take what falls short least with relax=True.")
     warnings.append(f"{told} This is the reward that falls short least.")

@@ -28,7 +28,8 @@ from manymotives.environment import Environment
 from manymotives.planning import plan
 
 NEWTON = 4_000_000  # numbers in ∂Q/∂w; beyond, L-BFGS, which needs the gradient alone
-MISSED = 1e-6  # of normalised expectations: more than this is told
+MISSED = 1e-6  # of normalised expectations, for a feature of size 1: more than this is told
+FURTHEST = 20.0  # that one step may move a weight, for a feature of size 1
 FLAT = 1e-11  # curvature, of the largest: none at all
 RUNAWAY = 14.0  # log odds (a millionth) of an action against the best that only grow because nobody ever took it
 
@@ -52,19 +53,21 @@ def maximum_causal_entropy(
     Parameters
     ----------
     penalty
-        κ: weights are normal beforehand, with variance 1/κ; the features then match up to κ w.
+        κ: κ |w|² / 2 is taken from the log-likelihood, which is that of one endless episode however many choices were
+        seen; normalised features then match up to (1 − γ) κ w.
     features, on, start, pooled
         As for `mwal`. Signs of weights do not matter here.
     smoothing
         Choices imagined for every available action when the demonstrator's policy is estimated. Any positive number
         makes a finite reward possible.
     tolerance
-        How nearly the normalised features must match.
+        How nearly the normalised features must match, each as a share of its largest value.
     iterations
         Of Newton's method, at most.
     seed
         Not used: nothing here is random.
 
+    `details["log_likelihood"]` is (1 − γ) E Σ_t γ^t log π(a_t|s_t) for the demonstrator's choices, without the penalty.
     `policies` are soft; `mm.plan(environment, result.rewards.values)` has the greedy ones.
     """
     problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled, start=start)
@@ -83,13 +86,14 @@ def maximum_causal_entropy(
     ]
     weights = np.stack([point.weights for point in found])
     policies = np.stack([point.policy for point in found])
-    missed = scale * np.array([np.abs(point.gradient).max() for point in found])
+    missed = scale * np.array([np.abs(point.gradient / basis.sizes).max() for point in found])
+    heights = np.array([point.height - penalty / 2 * point.weights @ point.weights for point in found])
     expected = scale * np.stack([point.expected for point in found])
     details = {
         "weights": problem.labelled(weights, "task", "feature", feature=basis.names),
         "demonstrated": problem.labelled(scale * demonstrated, "task", "feature", feature=basis.names),
         "expected": problem.labelled(expected, "task", "feature", feature=basis.names),
-        "log_likelihood": problem.labelled(-scale * np.array([point.height for point in found]), "task"),
+        "log_likelihood": problem.labelled(-scale * heights, "task"),
         "iterations": problem.labelled(np.array([point.iterations for point in found]), "task"),
     }
     never = (shown == 0) & problem.environment.available & (visits[..., None] > 0)
@@ -108,8 +112,8 @@ def _warnings(names: list[str], missed: np.ndarray, least: np.ndarray, penalty: 
     if (missed > MISSED).any():
         far = [name for name, gap in zip(names, missed) if gap > MISSED]
         warnings.append(
-            f"the fit has not converged for {listed(far)}: features are missed by up to {missed.max():.2g}. Raise "
-            "`iterations`, or pass a small `penalty`."
+            f"the fit has not converged for {listed(far)}: features are missed by up to {missed.max():.2g} of their "
+            "size. Raise `iterations`, or pass a small `penalty`."
         )
     run = [name for name, probability in zip(names, least) if probability < np.exp(-RUNAWAY)]
     if run and penalty == 0:
@@ -162,26 +166,26 @@ def _newton(dual: Dual, tolerance: float, most: int) -> _Point:
 
     Where the best w is infinite some twenty do too: log odds grow by one a step, what is missed shrinks as exp of that.
     """
-    on_pairs = dual.basis.on_pairs()
+    on_pairs, sizes = dual.basis.on_pairs(), dual.basis.sizes
     point = dual.at(np.zeros(dual.basis.size))
     # some directions change no choice (a constant, without terminal states): they have neither slope nor curvature,
     # here or anywhere else, and rounding would carry the weights away along them
-    size, direction = np.linalg.eigh(dual.curvature(point, on_pairs))
-    matters = direction[:, size > FLAT * max(size[-1], 1e-300)]
+    size, direction = np.linalg.eigh(dual.curvature(point, on_pairs) / np.outer(sizes, sizes))
+    matters = direction[:, size > FLAT * max(size[-1], 1e-300)] / sizes[:, None]  # as if all features were of size 1
     for number in range(most if matters.size else 0):
         slope = point.gradient
-        if np.abs(slope).max() <= tolerance:
+        if np.abs(slope / sizes).max() <= tolerance:
             break
         curvature = matters.T @ dual.curvature(point, on_pairs) @ matters
         curvature.flat[:: len(curvature) + 1] += 1e-13 * np.trace(curvature) / len(curvature)
         step = -matters @ np.linalg.solve(curvature, matters.T @ slope)
-        step *= min(1.0, 20.0 / np.abs(step).max())
+        step *= min(1.0, FURTHEST / max(np.abs(step * sizes).max(), 1e-300))
         length, downhill = 1.0, slope @ step
         while True:
             trial = dual.at(point.weights + length * step)
             enough = trial.height <= point.height + 1e-4 * length * downhill
             # near the optimum heights differ by less than rounding, and slopes still tell
-            if enough or np.abs(trial.gradient).max() < 0.9 * np.abs(slope).max():
+            if enough or np.abs(trial.gradient / sizes).max() < 0.9 * np.abs(slope / sizes).max():
                 break
             length /= 2
             if length < 1e-8:
@@ -193,11 +197,13 @@ def _newton(dual: Dual, tolerance: float, most: int) -> _Point:
 def _gradient_only(dual: Dual, tolerance: float, most: int) -> _Point:
     """L-BFGS, for many states or features."""
 
-    def height_and_slope(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        point = dual.at(weights)
-        return point.height, point.gradient
+    sizes = dual.basis.sizes
+
+    def height_and_slope(scaled: np.ndarray) -> tuple[float, np.ndarray]:  # as if all features were of size 1
+        point = dual.at(scaled / sizes)
+        return point.height, point.gradient / sizes
 
     options = {"gtol": tolerance, "ftol": 0.0, "maxiter": 10 * most, "maxfun": 20 * most, "maxcor": 30}
     begin = np.zeros(dual.basis.size)
     found = minimize(height_and_slope, begin, jac=True, method="L-BFGS-B", options=options)
-    return dual.at(found.x)._replace(iterations=int(found.nit))
+    return dual.at(found.x / sizes)._replace(iterations=int(found.nit))

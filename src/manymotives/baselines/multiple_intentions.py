@@ -197,7 +197,9 @@ class Climb(NamedTuple):
 
 
 def _check_choice(choice: Any) -> None:
-    known = isinstance(choice, Softmax | SoftOptimal) and isinstance(choice.inverse_temperature, int | float)
+    known = isinstance(choice, Softmax | SoftOptimal) and isinstance(
+        choice.inverse_temperature, int | float | np.number
+    )
     if not known or choice.inverse_temperature <= 0 or choice.lapse != 0.0:
         raise InputError(
             "choice must be SoftOptimal(c) or Softmax(c) with one positive number c and without lapses; found "

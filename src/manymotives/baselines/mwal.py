@@ -6,7 +6,8 @@
 
 It assumes that more of every feature is better (w ≥ 0) and nothing of how the demonstrator chooses. μ is discounted and
 normalised, from the start distribution (see `expectations`), so it says little of states that are rarely reached; r is
-the span of the features. There is no reward to infer: the w are an opponent's.
+the span of the features (in a round, two of them win or lose by at most 2 r more or less than each other, which is all
+that the theorem needs, also where episodes end). There is no reward to infer: the w are an opponent's.
 """
 
 from typing import Any
@@ -65,7 +66,7 @@ def mwal(
     basis = checked_features(environment, features, on)
     count = checked_count(iterations, "iterations")
     span = basis.span
-    if span == 0:
+    if span == 0 and not problem.environment.is_terminal.any():  # where episodes end, a policy may collect for longer
         raise InputError("the features are all the same: no policy has more of them than another.")
     gamma, num_tasks = problem.environment.discount, problem.num_tasks
     shown = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
@@ -73,7 +74,7 @@ def mwal(
     demonstrated = (1 - gamma) * basis.collected(visits, shown)
 
     log_k = np.log(basis.size)
-    log_beta = -np.log1p(np.sqrt(2 * log_k / count))
+    rate = -np.log1p(np.sqrt(2 * log_k / count)) / (2 * span) if span > 0 else 0.0  # log β / 2r
     log_weights = np.zeros((num_tasks, basis.size))
     average = np.zeros((num_tasks, basis.size))
     known: list[dict[bytes, int]] = [{} for _ in range(num_tasks)]  # policies met before, by their actions
@@ -99,7 +100,7 @@ def mwal(
         for task, index in enumerate(which):
             played[task][index] += 1
         won = np.stack([parts[task][index][2] for task, index in enumerate(which)]) - demonstrated
-        log_weights += log_beta * won / (2 * span)
+        log_weights += rate * won
 
     mixtures = [
         Mixture(np.stack([p for p, _, _ in part]), np.array(times) / count, np.stack([d for _, d, _ in part]))

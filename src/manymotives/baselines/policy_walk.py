@@ -155,7 +155,7 @@ def policy_walk(
 
 def _temperature(choice: Any) -> float:
     number = getattr(choice, "inverse_temperature", None)
-    if not isinstance(choice, Softmax) or not isinstance(number, int | float) or choice.lapse != 0.0:
+    if not isinstance(choice, Softmax) or not isinstance(number, int | float | np.number) or choice.lapse != 0.0:
         raise InputError(f"choice must be Softmax(c) with one number c and without lapses; found {choice!r}.")
     return float(number)
 
@@ -199,7 +199,8 @@ def _walked(
                 uniforms = rng.random((some * stride, 3))
                 arrays = (uniforms, stride, grid, actions, inverse, out)
                 taken = walk_on(world, counts, places, per_state, *settings, *arrays)
-                drawn[task, chain, max(done, 0) : done + some] = out[max(-done, 0) :]
+                kept = out[max(-done, 0) :]  # none while the warm-up lasts
+                drawn[task, chain, max(done, 0) : max(done, 0) + len(kept)] = kept
                 accepted[task, chain] += taken / ((skipped + length) * stride)
 
     steps = (skipped + length) * stride

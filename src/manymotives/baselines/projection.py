@@ -4,9 +4,10 @@
     μ̄_i = the point nearest to μ(demonstrator) between μ̄_{i−1} and μ(π_i)
     at the end, the mixture of all π_i whose μ is nearest to μ(demonstrator): a quadratic program (section 3, end)
 
-It assumes that rewards are linear in the features: if |w|₂ ≤ 1 the mixture's value is within the last distance of the
-demonstrator's, whatever w. It never does better than the demonstrator on purpose. μ is discounted and normalised, from
-the start distribution (see `expectations`); it says little of states that are rarely reached. No reward is inferred.
+It assumes that rewards are linear in the features: if |w|₂ ≤ 1 the mixture's value, times 1 − γ, is within the last
+distance of the demonstrator's, whatever w. It never does better than the demonstrator on purpose. μ is discounted and
+normalised, from the start distribution (see `expectations`); it says little of states that are rarely reached. No
+reward is inferred.
 """
 
 from typing import Any
@@ -46,7 +47,8 @@ def projection(
     Parameters
     ----------
     tolerance
-        ε: stop when the distance |μ(demonstrator) − μ(mixture)|₂ is below this; a share of one, since μ is normalised.
+        ε: stop when the distance |μ(demonstrator) − μ(mixture)|₂ is below this. It has the unit of the features; where
+        these are states, a share of one, since μ is normalised.
     iterations
         At most so many policies.
     features, on, start, smoothing, pooled
