@@ -23,6 +23,7 @@ COMPILED = {
     "manymotives.inference.trials",
     "manymotives.models.gradient",
     "manymotives.models.likelihood",
+    "manymotives.planning.addresses",
     "manymotives.planning.kernels",
     "manymotives.planning.lanes",
     "manymotives.planning.loss_kernels",

@@ -16,14 +16,14 @@ from scipy import stats
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.inference import Gibbs, Method, OptimalityMonteCarlo, Progress
+from manymotives.inference import HMC, Method, OptimalityMonteCarlo, Progress
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.planning.problem import cores
 from manymotives.sharing import Pooled
 from manymotives.stories import tell_policy_optimality, tell_reward_policy
 
 STORIES: dict[type, tuple[type, Callable[..., Any]]] = {
-    RewardPolicyModel: (Gibbs, tell_reward_policy),
+    RewardPolicyModel: (HMC, tell_reward_policy),
     PolicyOptimalityModel: (OptimalityMonteCarlo, tell_policy_optimality),
 }
 

@@ -107,7 +107,7 @@ def placed(family, z, a, b):
     is small. Beta has two such tails.
     """
     if family == GAMMA:
-        bend, lean = softplus(-BEND * z), sigmoid(-BEND * z)
+        bend, lean = _bent(-BEND * z)
         spread = 1.0 / math.sqrt(a + 0.6)
         change = -0.5 * spread**3  # of the spread, with a
         u = math.log(a + 0.5) + spread * z - bend / a - math.log(b)
@@ -117,8 +117,8 @@ def placed(family, z, a, b):
         slope_a = change - BEND * lean / (a * a)
         return u, math.log(slope), slope, u_a, -1.0 / b, slope_z / slope, slope_a / slope, 0.0
     if family == BETA:
-        low, high = softplus(-BEND * z), softplus(BEND * z)
-        lean = sigmoid(-BEND * z)
+        low, lean = _bent(-BEND * z)
+        high = low + BEND * z
         spread = math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
         change_a = -0.5 / (spread * (a + 0.6) ** 2)
         change_b = -0.5 / (spread * (b + 0.6) ** 2)
@@ -161,15 +161,15 @@ def latent(family, u, a, b, guess):
 
 
 @_compiled
-def slope(family, u, a, b):
-    """d log p(u | a, b) / du."""
+def slope(family, u, second, a, b):
+    """d log p(u | a, b) / du, given u and the second of its statistics."""
     if family == GAMMA:
-        return a - b * math.exp(u)
+        return a - b * second
     if family == BETA:
-        share = sigmoid(u)
+        share = natural(BETA, u)
         return a * (1.0 - share) - b * share
     if family == HALF_NORMAL:
-        return 1.0 - math.exp(2.0 * u) / (a * a)
+        return 1.0 - second / (a * a)
     return (a - u) / (b * b)
 
 
@@ -188,18 +188,11 @@ def parameter_slopes(family, count, first, second, a, b):
 
 
 @_compiled
-def softplus(x):
-    """log(1 + e^x) without overflow."""
-    return -log_sigmoid(-x)
-
-
-@_compiled
-def sigmoid(x):
-    """1 / (1 + e^−x) without overflow."""
-    if x > 0.0:
-        return 1.0 / (1.0 + math.exp(-x))
-    share = math.exp(x)
-    return share / (1.0 + share)
+def _bent(x):
+    """log(1 + e^x) and its derivative, without overflow."""
+    small = math.exp(-abs(x))
+    lean = 1.0 / (1.0 + small)
+    return max(x, 0.0) + math.log1p(small), lean if x > 0.0 else small * lean
 
 
 @_compiled

@@ -19,7 +19,6 @@ from manymotives.families import (
     BETA,
     NORMAL,
     latent,
-    log_density,
     log_kernel,
     log_normaliser,
     natural,
@@ -45,7 +44,9 @@ class Room(NamedTuple):
     policies: np.ndarray  # [N, S, A]
     pull: np.ndarray  # [N, S, A] of log-likelihoods in q, then in rewards
     worth: np.ndarray  # [N, S]
+    owner: np.ndarray  # [N] whose lane it is
     hyper: np.ndarray  # [G, H] h
+    values: np.ndarray  # [G, H] the hyperparameters themselves
     tasks: np.ndarray  # [N, D] u
     log_likelihood: np.ndarray  # [M]
     lift: np.ndarray  # [M, D] its gradient in u
@@ -53,6 +54,8 @@ class Room(NamedTuple):
     population_density: np.ndarray  # [G] log p of a population and its tasks
     task_slope: np.ndarray  # [M, D] gradient in the tasks' z
     population_slope: np.ndarray  # [G, H] in the populations' z
+    bends: np.ndarray  # [M, D, 6] derivatives: of u in z, a, b; of log p(u) in u; of log du/dz in a, b
+    sums: np.ndarray  # [G, D, 2] of the tasks' statistics
 
 
 @_compiled
@@ -66,6 +69,8 @@ def latent_room(world, anatomy, num_tasks, num_groups):
         np.zeros(table),
         np.zeros(table),
         np.zeros((count, world.num_states)),
+        np.arange(count) % num_tasks,
+        np.zeros((num_groups, num_hyper)),
         np.zeros((num_groups, num_hyper)),
         np.zeros((count, size)),
         np.zeros(num_tasks),
@@ -74,6 +79,8 @@ def latent_room(world, anatomy, num_tasks, num_groups):
         np.zeros(num_groups),
         np.zeros((num_tasks, size)),
         np.zeros((num_groups, num_hyper)),
+        np.zeros((num_tasks, size, 6)),
+        np.zeros((num_groups, size, 2)),
     )
 
 
@@ -117,23 +124,32 @@ def set_parameters_at(anatomy, values, parameters):
 
 
 @_compiled
-def judge(world, anatomy, data, room, hyper_z, task_z, again):
-    """Densities and gradients at z of populations [G, H] and tasks [M, D], in `room`; −inf where they do not exist.
+def judge(world, anatomy, data, room, hyper_z, task_z):
+    """Densities and gradients at z of populations [G, H] and tasks [M, D], in `room`; −inf where they do not exist."""
+    _place(anatomy, room, hyper_z, task_z)
+    _judge_choices(world, anatomy, data, room)
+    _conclude(anatomy, room, hyper_z)
 
-    `again`: u is as it was, so log-likelihoods and their gradients in u are those that stand in `room`.
-    """
-    families, source = anatomy.families, anatomy.source
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
-    hyper, tasks, lift = room.hyper, room.tasks, room.lift
+
+@_compiled
+def judge_again(anatomy, room, hyper_z, task_z):
+    """The same where u is as it was, so that log-likelihoods and their gradients in u are those that stand there."""
+    _place(anatomy, room, hyper_z, task_z)
+    _conclude(anatomy, room, hyper_z)
+
+
+@_compiled
+def _place(anatomy, room, hyper_z, task_z):
+    """h and u, and what densities and gradients are before the choices."""
+    families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
+    hyper, values, tasks, bends, sums = room.hyper, room.values, room.tasks, room.bends, room.sums
     task_slope, population_slope = room.task_slope, room.population_slope
     task_density, population_density = room.task_density, room.population_density
     group_size = anatomy.group_size
     num_groups, num_hyper = hyper.shape
-    num_tasks, size = lift.shape
-    values = np.empty((num_groups, num_hyper))
+    size = len(families)
     parameters = np.empty((size, 2))
-    bends = np.empty((num_tasks, size, 6))  # derivatives: of u in z, a, b; of log p(u) in u; of log du/dz in a, b
-    sums = np.zeros((num_groups, size, 2))
+    sums[:] = 0.0
     for g in range(num_groups):
         exists = True
         population_density[g] = 0.0
@@ -142,8 +158,9 @@ def judge(world, anatomy, data, room, hyper_z, task_z, again):
             h, log_slope, by_z, _, _, bend, _, _ = placed(family, hyper_z[g, j], a, b)
             x = natural(family, h)
             hyper[g, j], values[g, j] = h, x
-            population_density[g] += log_slope + log_density(family, h, a, b)
-            population_slope[g, j] = bend + by_z * slope(family, h, a, b)
+            first, second = statistics(family, h)
+            population_density[g] += log_slope + log_normaliser(family, a, b) + log_kernel(family, first, second, a, b)
+            population_slope[g, j] = bend + by_z * slope(family, h, second, a, b)
             exists = exists and not math.isinf(x) and (x > 0.0 or family == NORMAL)
         if not exists:
             population_density[g] = -np.inf
@@ -157,17 +174,30 @@ def judge(world, anatomy, data, room, hyper_z, task_z, again):
                 sums[g, d, 0] += first
                 sums[g, d, 1] += second
                 density += log_slope + log_kernel(family, first, second, a, b)
-                climb = slope(family, u, a, b)
+                climb = slope(family, u, second, a, b)
                 tasks[m, d] = u
                 task_slope[m, d] = bend + by_z * climb
                 bends[m, d, 0], bends[m, d, 1], bends[m, d, 2] = by_z, by_a, by_b
                 bends[m, d, 3], bends[m, d, 4], bends[m, d, 5] = climb, bend_a, bend_b
             task_density[m] = density
-    if not again:
-        _judge_choices(world, anatomy, data, room)
+
+
+@_compiled
+def _conclude(anatomy, room, hyper_z):
+    """Densities and gradients with the choices."""
+    families, source = anatomy.families, anatomy.source
+    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
+    values, lift, bends, sums, found = room.values, room.lift, room.bends, room.sums, room.log_likelihood
+    task_slope, population_slope = room.task_slope, room.population_slope
+    task_density, population_density = room.task_density, room.population_density
+    group_size = anatomy.group_size
+    num_groups, num_hyper = values.shape
+    size = len(families)
+    parameters = np.empty((size, 2))
+    into = np.empty(num_hyper)  # gradient in the hyperparameters themselves
     for g in range(num_groups):
         set_parameters_at(anatomy, values[g], parameters)
-        into = np.zeros(num_hyper)  # gradient in the hyperparameters themselves
+        into[:] = 0.0
         normaliser = 0.0
         for d in range(size):
             family, a, b = families[d], parameters[d, 0], parameters[d, 1]
@@ -190,7 +220,7 @@ def judge(world, anatomy, data, room, hyper_z, task_z, again):
             by_z = placed(family, hyper_z[g, j], constants[j, 0], constants[j, 1])[2]
             population_slope[g, j] += by_z * by_coordinate * into[j]
         for m in range(g * group_size, (g + 1) * group_size):
-            task_density[m] += normaliser + room.log_likelihood[m]
+            task_density[m] += normaliser + found[m]
             if not task_density[m] < np.inf:
                 task_density[m] = -np.inf
             population_density[g] += task_density[m]
@@ -208,7 +238,7 @@ def _judge_choices(world, anatomy, data, room):
     temperature, actions, q, value, residual = plans.temperature, plans.actions, plans.q, plans.value, plans.residual
     num_tasks = len(lift)
     num_states, num_actions = world.num_states, world.num_actions
-    plan_trials(world, anatomy, data, plans, tasks, 0, num_tasks)
+    plan_trials(world, anatomy, data, plans, tasks, room.owner, num_tasks)
     by_temperature = np.zeros(num_tasks)
     for m in range(num_tasks):
         for d in range(lift.shape[1]):

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from manymotives.inference.latent import find_latent, judge
+from manymotives.inference.latent import find_latent, judge, judge_again
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -23,7 +23,7 @@ _compiled = njit(nogil=True, cache=True, error_model="numpy")
 def prepare_paths(world, anatomy, data, state, room):
     """z and gradients where a chain is, after moves that do not know of them."""
     find_latent(anatomy, state.hyper, state.tasks, state.hyper_z, state.task_z)
-    judge(world, anatomy, data, room, state.hyper_z, state.task_z, False)
+    judge(world, anatomy, data, room, state.hyper_z, state.task_z)
     state.lift[:] = room.lift
 
 
@@ -34,12 +34,12 @@ def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, a
     z = task_z.copy()
     momentum = _momenta(rng, z.shape)
     _return(state, room)
-    judge(world, anatomy, data, room, hyper_z, z, True)
+    judge_again(anatomy, room, hyper_z, z)
     energy = _kinetic(momentum) - room.task_density
     for _ in range(1 + int(rng.random() * longest)):
         _kick(momentum, room.task_slope, frame, step)
         _drift(z, momentum, frame, step)
-        judge(world, anatomy, data, room, hyper_z, z, False)
+        judge(world, anatomy, data, room, hyper_z, z)
         _kick(momentum, room.task_slope, frame, step)
     energy -= _kinetic(momentum) - room.task_density
     for m in range(len(z)):
@@ -58,12 +58,12 @@ def follow_populations(rng, world, anatomy, data, state, frame, step, longest, r
     z = hyper_z.copy()
     momentum = _momenta(rng, z.shape)
     _return(state, room)
-    judge(world, anatomy, data, room, z, task_z, True)
+    judge_again(anatomy, room, z, task_z)
     energy = _kinetic(momentum) - room.population_density
     for _ in range(1 + int(rng.random() * longest)):
         _kick(momentum, room.population_slope, frame, step)
         _drift(z, momentum, frame, step)
-        judge(world, anatomy, data, room, z, task_z, False)
+        judge(world, anatomy, data, room, z, task_z)
         _kick(momentum, room.population_slope, frame, step)
     energy -= _kinetic(momentum) - room.population_density
     for g in range(len(z)):

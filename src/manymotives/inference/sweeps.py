@@ -62,7 +62,7 @@ from manymotives.planning.lanes import WIDTH
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 LONGEST_PATH = 6  # steps
-BETWEEN = 3  # other moves for each path: where rewards are sparse, a path sees little of what a jump can reach
+BETWEEN = 5  # other moves for each path: where rewards are sparse, a path sees little of what a jump can reach
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -193,7 +193,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    plans, trial, found = room
+    plans, trial, found, owner = room
     families, factor, scale, hyper = anatomy.families, proposal.factor, proposal.scale, state.hyper
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     new_value, new_actions, new_q = plans.value, plans.actions, plans.q
@@ -206,10 +206,11 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
     group = -1
     for begin in range(0, 2 * num_tasks, batch):
         count = min(batch, 2 * num_tasks - begin)
-        first = begin % num_tasks
-        begin_trials(state, plans, trial, first, count)
         for n in range(count):
-            m = (begin + n) % num_tasks
+            owner[n] = (begin + n) % num_tasks
+        begin_trials(state, plans, trial, owner, count)
+        for n in range(count):
+            m = owner[n]
             if m // group_size != group:
                 group = m // group_size
                 set_parameters(anatomy, hyper, group, parameters)
@@ -218,9 +219,9 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
                 gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
             else:  # drawn from the prior, which cancels
                 _refresh(rng, families, parameters, trial, n, walk_size)
-        judge_trials(world, anatomy, data, plans, trial, first, count, found)
+        judge_trials(world, anatomy, data, plans, trial, owner, count, found)
         for n in range(count):
-            m = (begin + n) % num_tasks
+            m = owner[n]
             if math.log1p(-rng.random()) < found[n] - log_likelihoods[m] + gain[n]:
                 log_likelihoods[m] = found[n]
                 keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
@@ -323,7 +324,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0:
         return
-    plans, trial, found = room
+    plans, trial, found, owner = room
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     new_value, new_actions, new_q = plans.value, plans.actions, plans.q
     num_tasks, size = tasks.shape
@@ -332,7 +333,9 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     goal = np.empty(num_groups)
     gain = np.zeros(num_groups)
     before, after = np.empty((size, 2)), np.empty((size, 2))
-    begin_trials(state, plans, trial, 0, num_tasks)
+    for m in range(num_tasks):
+        owner[m] = m
+    begin_trials(state, plans, trial, owner, num_tasks)
     for g in range(num_groups):
         j = min(int(rng.random() * num_hyper), num_hyper - 1)
         moved[g], goal[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
@@ -362,7 +365,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
                 trial[m, d] = there[0]
                 first, second = statistics(family, there[0])
                 gain[g] += there[1] + log_kernel(family, first, second, new_a, new_b)
-    judge_trials(world, anatomy, data, plans, trial, 0, num_tasks, found)
+    judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
     for g in range(num_groups):
         j = moved[g]
         tally.carries_tried[g, j] += 1.0

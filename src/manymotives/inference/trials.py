@@ -20,20 +20,21 @@ _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 @_compiled
 def room_for(world, anatomy, num_tasks):
-    """Plans, coordinates [N, D] and log-likelihoods [N] of trials, one for each task and more to fill the lanes."""
+    """Plans, coordinates [N, D], log-likelihoods [N] and owners [N] of trials: one for each task, and idle lanes."""
     count = -(-num_tasks // WIDTH) * WIDTH
     per_state = world.num_actions if anatomy.on_pairs else 1
-    return empty_plans(world, count, per_state), np.empty((count, len(anatomy.families))), np.empty(count)
+    trial = np.empty((count, len(anatomy.families)))
+    return empty_plans(world, count, per_state), trial, np.empty(count), np.arange(count) % num_tasks
 
 
 @_compiled
-def begin_trials(state, plans, trial, first, count):
-    """Tasks first, first + 1, …, round and round, as trials, with their plans to begin from."""
+def begin_trials(state, plans, trial, owner, count):
+    """Tasks `owner` [N] as trials, with their plans to begin from."""
     tasks, values, actions = state.tasks, state.value, state.actions
     new_values, new_actions = plans.value, plans.actions
-    num_tasks, size = tasks.shape
+    size = tasks.shape[1]
     for n in range(count):
-        m = (first + n) % num_tasks
+        m = owner[n]
         for d in range(size):
             trial[n, d] = tasks[m, d]
         for s in range(values.shape[1]):
@@ -42,14 +43,13 @@ def begin_trials(state, plans, trial, first, count):
 
 
 @_compiled
-def judge_trials(world, anatomy, data, plans, trial, first, count, found):
-    """Log-likelihoods of trials of tasks first, first + 1, …; −inf where planning failed."""
+def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
+    """Log-likelihoods of trials of tasks `owner` [N]; −inf where planning failed."""
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
-    num_tasks = len(counts)
-    plan_trials(world, anatomy, data, plans, trial, first, count)
+    plan_trials(world, anatomy, data, plans, trial, owner, count)
     for n in range(count):
-        m = (first + n) % num_tasks
+        m = owner[n]
         found[n] = -np.inf
         if residual[n] < np.inf:
             lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
@@ -59,14 +59,13 @@ def judge_trials(world, anatomy, data, plans, trial, first, count, found):
 
 
 @_compiled
-def plan_trials(world, anatomy, data, plans, trial, first, count):
-    """Rewards, temperatures and plans of trials of tasks first, first + 1, …"""
+def plan_trials(world, anatomy, data, plans, trial, owner, count):
+    """Rewards, temperatures and plans of trials of tasks `owner` [N]."""
     known_temperature, temperature_place = data.temperature, anatomy.temperature
     rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
-    num_tasks = len(known_temperature)
     set_rewards(anatomy, trial, rewards, count)
     for n in range(count):
-        temperature[n] = known_temperature[(first + n) % num_tasks]
+        temperature[n] = known_temperature[owner[n]]
         if temperature_place >= 0:
             temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
     padded = -(-count // WIDTH) * WIDTH

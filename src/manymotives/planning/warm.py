@@ -4,12 +4,14 @@ Small environments: whole batches by `kernels.plan_batch`, begun from the polici
 ones: one reward after the other by Gauss–Seidel sweeps over the non-zero transitions, begun from the values before.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import carray, cfunc, njit, types
 
 from manymotives.environment import Environment
+from manymotives.planning.addresses import call, pointer
 from manymotives.planning.compiled import suits
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
@@ -32,6 +34,7 @@ class World(NamedTuple):
     num_states: int
     num_actions: int
     discount: float
+    planner: int  # the address of `planner`
 
 
 class Plans(NamedTuple):
@@ -59,7 +62,55 @@ def world_of(environment: Environment) -> World:
         num_states=environment.num_states,
         num_actions=environment.num_actions,
         discount=float(environment.discount),
+        planner=planner(),
     )
+
+
+@cache
+def planner() -> int:
+    """The address of `plan_batch`, compiled when it is first wanted; see `addresses`."""
+
+    @cfunc(types.void(*[types.int64] * 19), cache=True, error_model="numpy")
+    def plan_at(
+        transitions,
+        forbidden,
+        rewards,
+        temperature,
+        first,
+        q,
+        value,
+        actions,
+        residual,
+        solves,
+        num_states,
+        num_actions,
+        per_state,
+        count,
+        num_temperatures,
+        num_first,
+        sweeps,
+        limit,
+        begin,
+    ):
+        plan_batch(
+            carray(pointer(transitions), (num_states * num_actions, num_states), np.float64),
+            carray(pointer(forbidden), (num_states * num_actions,), np.bool_),
+            carray(pointer(rewards), (count, num_states, per_state), np.float64),
+            carray(pointer(temperature), (num_temperatures,), np.float64),
+            carray(pointer(first), (num_first, num_states), np.int64),
+            sweeps,
+            limit,
+            begin,
+            count,
+            carray(pointer(q), (count, num_states, num_actions), np.float64),
+            carray(pointer(value), (count, num_states), np.float64),
+            carray(pointer(actions), (count, num_states), np.int64),
+            carray(pointer(residual), (count,), np.float64),
+            carray(pointer(solves), (count,), np.int64),
+        )
+
+    assert plan_at.address is not None
+    return plan_at.address
 
 
 @_compiled
@@ -83,22 +134,29 @@ def plan_again(world, plans, is_soft, count):
     residual [N] is left as inf where no plan was found.
     """
     if world.transitions.size > 0:
-        nothing = np.empty(0)
-        plan_batch(
-            world.transitions,
-            world.forbidden,
-            plans.rewards,
-            plans.temperature if is_soft else nothing,
-            np.empty((0, 0), dtype=np.int64) if is_soft else plans.actions,
-            3 + world.num_states // 6,
-            LIMIT,
-            0,
-            count,
-            plans.q,
-            plans.value,
-            plans.actions,
-            plans.residual,
-            plans.solves,
+        call(
+            world.planner,
+            (
+                world.transitions.ctypes.data,
+                world.forbidden.ctypes.data,
+                plans.rewards.ctypes.data,
+                plans.temperature.ctypes.data,
+                plans.actions.ctypes.data,
+                plans.q.ctypes.data,
+                plans.value.ctypes.data,
+                plans.actions.ctypes.data,
+                plans.residual.ctypes.data,
+                plans.solves.ctypes.data,
+                world.num_states,
+                world.num_actions,
+                plans.rewards.shape[2],
+                count,
+                count if is_soft else 0,
+                0 if is_soft else count,  # soft plans begin from nothing
+                3 + world.num_states // 6,
+                LIMIT,
+                0,
+            ),
         )
         for n in range(count):
             largest = 1.0

@@ -1,0 +1,190 @@
+"""How well the default sampler mixes, and how long that takes: `make mixing` (half an hour), or some of its parts:
+
+    python -m benchmarks.mixing problem many long grids agreement
+
+Every fit is of a problem that was never tuned on (seeds are arguments), and counts as converged only if R-hat ≤ 1.01,
+bulk ESS ≥ 400 and tail ESS ≥ 300 for *every* reward, concentration, temperature and hyperparameter.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_stats import ess, rhat
+
+import manymotives as mm
+from benchmarks.harness import peak_memory
+from manymotives.inference import Draws, Progress
+from manymotives.labelling import watched_reward_policy
+
+RHAT, BULK, TAIL = 1.01, 400, 300
+
+
+def problem(
+    rate: float, seed: int, tasks: int = 20, steps: int = 50, states: int = 8, dense: bool = False
+) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demonstrations]:
+    """A random MDP and `tasks` rewards from a population with concentrations ~ Gamma(1, rate), softmax with c = 8."""
+    world = mm.worlds.DirichletMDP if dense else mm.worlds.RandomMDP
+    environment = world(states, 4, seed=seed, discount=0.95)
+    model = mm.RewardPolicyModel(mm.DirichletReward(concentration=mm.Gamma(shape=1.0, rate=rate)), mm.Softmax())
+    rng = np.random.default_rng(seed)
+    # log-scale draws, as concentrations may be tiny
+    concentration = rng.gamma(1.0, 1.0 / rate, size=states)
+    logs = np.log(rng.gamma(concentration + 1.0, size=(tasks, states))) + np.log(
+        rng.random((tasks, states))
+    ) / np.maximum(concentration, 1e-12)
+    rewards = np.exp(logs - logs.max(axis=1, keepdims=True))
+    rewards /= rewards.sum(axis=1, keepdims=True)
+    demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=8.0), steps=steps, seed=seed)
+    return model, environment, demonstrations
+
+
+def worst(watched: xr.Dataset) -> tuple[float, float, float]:
+    """R-hat, bulk and tail ESS: the worst over everything."""
+    with np.errstate(invalid="ignore"):
+        return (
+            max(float(values.max()) for values in rhat(watched).data_vars.values()),
+            min(float(values.min()) for values in ess(watched, method="bulk").data_vars.values()),
+            min(float(values.min()) for values in ess(watched, method="tail").data_vars.values()),
+        )
+
+
+def fitted(
+    name: str, made: tuple[Any, Any, Any], method: mm.HMC, seed: int, limit: float | None = None
+) -> tuple[xr.Dataset, float, float]:
+    """Run until converged, in rounds of `method.draws`; a line about it. The answer: draws, seconds, bulk ESS."""
+    model, environment, demonstrations = made
+    target = model.bind(environment, demonstrations)
+    begin = time.perf_counter()
+    draws: Draws = method.run(target, seed=seed, progress=Progress(False))
+    spent, rounds = time.perf_counter() - begin, 1
+    figures = worst(watched_reward_policy(draws, model, target, demonstrations))
+    while not good(figures) and rounds < method.patience:
+        begin = time.perf_counter()
+        draws = draws.followed_by(method.run(target, seed=seed, progress=Progress(False), state=draws.state))
+        spent += time.perf_counter() - begin
+        rounds += 1
+        figures = worst(watched_reward_policy(draws, model, target, demonstrations))
+    verdict = "converged" if good(figures) else "NOT converged"
+    if limit is not None:
+        verdict += f", bar {limit:g} s {'met' if good(figures) and spent <= limit else 'MISSED'}"
+    print(
+        f"{name}: {spent:.1f} s, R-hat {figures[0]:.4f}, bulk {figures[1]:.0f}, tail {figures[2]:.0f} "
+        f"({rounds} × {method.chains} × {method.draws} draws): {verdict}",
+        flush=True,
+    )
+    return watched_reward_policy(draws, model, target, demonstrations), spent, figures[1]
+
+
+def good(figures: tuple[float, float, float]) -> bool:
+    return figures[0] <= RHAT and figures[1] >= BULK and figures[2] >= TAIL
+
+
+ROUND = mm.HMC(draws=500, warmup=300, patience=20)
+
+
+def the_problem() -> None:
+    """S=8, A=4, M=20, T=50, c=8, γ=.95: three problems, five seeds, two readings of Gamma(1, 10), two kinds of MDP."""
+    begin = time.perf_counter()
+    fitted("compile, if it has to be", problem(0.1, 99), mm.HMC(draws=5, warmup=20, patience=1), 0)
+    print(f"  with all that: {time.perf_counter() - begin:.1f} s")
+    for dense in (False, True):
+        for rate, limit in ((0.1, 10.0), (10.0, 30.0)):
+            spent = []
+            for which in (101, 102, 103):
+                for seed in range(5):
+                    name = f"rate {rate}, {'dense' if dense else 'nearly deterministic'}, problem {which}, seed {seed}"
+                    spent.append(fitted(name, problem(rate, which, dense=dense), ROUND, seed, limit)[1])
+            print(
+                f"  rate {rate}, dense {dense}: median {np.median(spent):.1f} s, slowest {max(spent):.1f} s", flush=True
+            )
+
+
+def many_tasks() -> None:
+    fitted("M = 100, rate .1", problem(0.1, 104, tasks=100), ROUND, 0, 90.0)
+    fitted("M = 100, rate 10", problem(10.0, 104, tasks=100), ROUND, 0)
+    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=500, warmup=300, patience=4), 0)
+    print(f"  peak memory {peak_memory():.2f} GiB", flush=True)
+
+
+def long_demonstrations() -> None:
+    for steps in (1_000, 20_000):
+        for rate in (0.1, 10.0):
+            fitted(f"T = {steps}, rate {rate}", problem(rate, 106, steps=steps), ROUND, 0)
+    fitted("S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, patience=6), 0)
+
+
+def grids() -> None:
+    """One task, Gaussian rewards on states, temperature known: seconds for each effective draw."""
+    for side, bar in ((3, 0.02), (6, 0.07), (12, 0.3)):
+        environment = mm.worlds.GridWorld((side, side), slip=0.0, discount=0.9)
+        rng = np.random.default_rng(side)
+        reward = rng.normal(0.0, 10.0, size=side**2)
+        policy = mm.Softmax(inverse_temperature=1.0).policies(environment, reward)
+        states = rng.integers(side**2, size=50)
+        actions = [rng.choice(4, p=policy[s]) for s in states]
+        frame = pd.DataFrame(
+            {
+                "task": "one",
+                "episode": np.arange(50),
+                "step": 0,
+                "state": [environment.states[s] for s in states],
+                "action": [environment.actions[a] for a in actions],
+            }
+        )
+        demonstrations = mm.Demonstrations.from_frame(frame, environment, episode="episode", step="step")
+        model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=10.0), mm.Softmax(inverse_temperature=1.0))
+        method = mm.HMC(draws=1000, warmup=500, patience=10)
+        _, spent, bulk = fitted(f"grid of {side**2}", (model, environment, demonstrations), method, 0)
+        print(
+            f"  {spent / bulk:.4f} s an effective draw, bar {bar}: {'met' if spent / bulk <= bar else 'MISSED'}",
+            flush=True,
+        )
+
+
+def agreement() -> None:
+    """Posterior means by HMC, Gibbs and, where its weights allow, nested Monte Carlo; in standard errors."""
+    for rate in (0.1, 10.0):
+        made = problem(rate, 101)
+        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, patience=3), 1)
+        theirs = mm.fit(*made, mm.Gibbs(draws=2000, warmup=1000, thin=60), seed=2, progress=False)
+        compare(f"  HMC and Gibbs, rate {rate}", ours, theirs.data["posterior"].dataset)
+    made = problem(0.1, 108, tasks=2, steps=10, states=4)
+    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, patience=3), 1)
+    runs = [mm.fit(*made, mm.NestedMonteCarlo(draws=4000, inner=200), seed=seed, progress=False) for seed in range(8)]
+    pooled = xr.concat(
+        [run.data["posterior"].dataset.isel(chain=0, drop=True) for run in runs], dim="chain"
+    ).assign_coords(chain=np.arange(8))
+    compare("  HMC and nested Monte Carlo, eight runs", ours, pooled)
+
+
+def compare(name: str, ours: xr.Dataset, theirs: xr.Dataset) -> None:
+    largest, count = 0.0, 0
+    for word in ours.data_vars:
+        one, other = ours[word], theirs[word]
+        variance = one.var(("chain", "draw")) / ess(one.to_dataset(name="x"), method="mean")["x"]
+        if name.endswith("runs"):  # weighted draws were resampled: their spread between runs is their error
+            variance = variance + other.mean("draw").var("chain", ddof=1) / other.sizes["chain"]
+        else:
+            variance = variance + other.var(("chain", "draw")) / ess(other.to_dataset(name="x"), method="mean")["x"]
+        off = abs(one.mean(("chain", "draw")) - other.mean(("chain", "draw"))) / np.sqrt(variance)
+        largest, count = max(largest, float(off.max())), count + off.size
+    print(f"{name}: {count} means, the largest difference is {largest:.2f} standard errors", flush=True)
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "problem": the_problem,
+    "many": many_tasks,
+    "long": long_demonstrations,
+    "grids": grids,
+    "agreement": agreement,
+}
+
+
+if __name__ == "__main__":
+    for word in sys.argv[1:] or PARTS:
+        PARTS[word]()

@@ -1,0 +1,154 @@
+"""The gradient that paths follow, the coordinates they are taken in, and what `fit` does until chains have mixed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import manymotives as mm
+from manymotives import families
+from manymotives.inference.latent import find_latent, judge, judge_again, latent_draws, latent_room
+from manymotives.inference.sweeps import Data
+from manymotives.planning.warm import world_of
+from places import HOUSE
+
+RNG = np.random.default_rng(3)
+MODELS = {
+    "Dirichlet, Softmax": mm.RewardPolicyModel(),
+    "Dirichlet, SoftOptimal": mm.RewardPolicyModel(choice=mm.SoftOptimal()),
+    "separate": mm.RewardPolicyModel(sharing=mm.Separate()),
+    "pooled": mm.RewardPolicyModel(sharing=mm.Pooled()),
+    "Beta, lapses": mm.RewardPolicyModel(mm.BetaReward(), mm.Softmax(lapse=mm.Beta(1.0, 9.0))),
+    "Gaussian, known lapse": mm.RewardPolicyModel(mm.GaussianReward(), mm.SoftOptimal(2.0, lapse=0.05)),
+    "features": mm.RewardPolicyModel(mm.GaussianReward(features=RNG.normal(size=(HOUSE.num_states, 2)))),
+    "pairs, everything inferred": mm.RewardPolicyModel(
+        mm.DirichletReward(on="state_action"),
+        mm.SoftOptimal(mm.LogNormal(mm.Normal(0.0, 1.0), mm.HalfNormal(1.0)), mm.Beta(mm.Gamma(1.0, 1.0), 2.0)),
+    ),
+}
+
+
+def bound(name):
+    rewards = RNG.dirichlet(np.ones(HOUSE.num_states), size=3)
+    demonstrations = mm.simulate(HOUSE, rewards, mm.Softmax(6.0), steps=12, episodes=5, seed=1)
+    target = MODELS[name].bind(HOUSE, demonstrations)
+    data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
+    room = latent_room(world_of(HOUSE), target.anatomy, target.num_tasks, target.num_groups)
+    return target, data, room
+
+
+# ---- coordinates ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", range(5))
+@pytest.mark.parametrize("a", [1e-3, 0.1, 1.0, 50.0])
+def test_a_place_and_its_derivatives(family, a):
+    """Against finite differences; and back again."""
+    b, step = 0.7, 1e-6
+    for z in (-6.0, -0.5, 0.0, 2.0):
+        u, log_slope, by_z, by_a, by_b, bend, bend_a, bend_b = families.placed(family, z, a, b)
+        assert log_slope == pytest.approx(np.log(by_z), rel=1e-12, abs=1e-12)
+        for size, first, second, moved in (
+            (step, by_z, bend, lambda x, z=z: families.placed(family, z + x, a, b)),
+            (step * a, by_a, bend_a, lambda x, z=z: families.placed(family, z, a + x, b)),
+            (step * b, by_b, bend_b, lambda x, z=z: families.placed(family, z, a, b + x)),
+        ):
+            left, right = moved(-size), moved(size)
+            assert first == pytest.approx((right[0] - left[0]) / (2 * size), rel=1e-6, abs=1e-6 * (1 + abs(u)))
+            assert second == pytest.approx((right[1] - left[1]) / (2 * size), rel=1e-6, abs=1e-6 / a)
+        assert families.latent(family, u, a, b, 0.3) == pytest.approx(z, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [0.02, 0.3, 2.0, 40.0])
+def test_places_resemble_quantiles(shape):
+    """z of draws is nearly standard normal, whatever the population: that is all the map is for."""
+    u = families.log_gammas(np.random.default_rng(0), np.full((4000, 1), shape))[:, 0]
+    z = np.array([families.latent(families.GAMMA, value, shape, 1.0, 0.0) for value in u])
+    assert abs(z.mean()) < 0.35
+    assert 0.75 < z.std() < 1.3
+    assert stats.kstest(z, "norm").statistic < 0.15
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_those_of_the_density(name):
+    """In every coordinate, against finite differences; with dense and with sparse transitions."""
+    target, data, room = bound(name)
+    anatomy, worlds = target.anatomy, [world_of(HOUSE)]
+    worlds.append(worlds[0]._replace(transitions=np.empty((0, 0))))
+    rng = np.random.default_rng(5)
+    hyper_z = 0.7 * rng.normal(size=(target.num_groups, target.num_hyper))
+    task_z = 0.7 * rng.normal(size=(target.num_tasks, target.num_coordinates))
+    gradients = []
+    for world in worlds:
+        judge(world, anatomy, data, room, hyper_z, task_z)
+        gradients.append((room.population_slope.copy(), room.task_slope.copy()))
+    for dense, sparse in zip(*gradients):  # swept values are good to 1e-11 of the largest
+        assert np.allclose(dense, sparse, rtol=1e-5, atol=1e-5)
+
+    def density():
+        judge(worlds[0], anatomy, data, room, hyper_z, task_z)
+        return room.population_density.sum()
+
+    step = 1e-5
+    for place, slopes in ((hyper_z, gradients[0][0]), (task_z, gradients[0][1])):
+        for index in np.ndindex(place.shape):
+            here = place[index]
+            place[index] = here + step
+            above = density()
+            place[index] = here - step
+            below = density()
+            place[index] = here
+            assert slopes[index] == pytest.approx((above - below) / (2 * step), rel=1e-6, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_density_is_the_targets(name):
+    """log p(z) is log p(h, u) + log-likelihood + log |du/dz| |dh/dz|, each from elsewhere."""
+    target, data, room = bound(name)
+    rng = np.random.default_rng(6)
+    hyper = target.draw_hyper(rng, 1)
+    tasks = target.draw_tasks(rng, hyper)
+    hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
+    judge(world_of(HOUSE), target.anatomy, data, room, hyper_z[0], task_z[0])
+    assert np.allclose(room.hyper, hyper[0], rtol=1e-9)
+    assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
+    anatomy, jacobian = target.anatomy, 0.0
+    for g, j in np.ndindex(hyper_z[0].shape):
+        jacobian += families.placed(anatomy.hyper_families[j], hyper_z[0, g, j], *anatomy.hyper_constants[j])[1]
+    parameters = target.parameters(hyper[0])[target.group]
+    for m, d in np.ndindex(task_z[0].shape):
+        jacobian += families.placed(anatomy.families[d], task_z[0, m, d], *parameters[m, d])[1]
+    likelihood = target.log_likelihood(tasks[0], np.arange(target.num_tasks)).sum()
+    expected = target.log_prior(hyper, tasks)[0] + likelihood + jacobian
+    assert room.population_density.sum() == pytest.approx(expected, rel=1e-10)
+
+    slope = room.task_slope.copy()
+    judge_again(anatomy, room, hyper_z[0], task_z[0])
+    assert np.array_equal(slope, room.task_slope)
+    find_latent(anatomy, hyper[0], tasks[0], hyper_z[0], task_z[0])
+    assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
+
+
+# ---- until chains have mixed ---------------------------------------------------------------------------------------
+
+
+def test_fit_goes_on_until_the_chains_have_mixed():
+    chain = mm.worlds.Chain(states=3, discount=0.9)
+    demonstrations = mm.simulate(chain, [[0.2, 0.0, 0.8]], mm.Softmax(4.0), steps=30, seed=0)
+    model = mm.RewardPolicyModel(mm.DirichletReward(1.0), mm.Softmax(4.0))
+    short = mm.HMC(draws=60, warmup=60, thin=2, patience=1)
+    impatient = mm.fit(model, chain, demonstrations, short, progress=False)
+    assert impatient.rewards.sizes["draw"] == 60
+    assert any("effective sample size" in warning for warning in impatient.warnings)
+    patient = mm.fit(model, chain, demonstrations, mm.HMC(draws=60, warmup=60, thin=2, patience=40), progress=False)
+    assert patient.rewards.sizes["draw"] > 60
+    assert patient.rewards.sizes["draw"] % 60 == 0
+    assert not any("effective" in warning or "R-hat" in warning for warning in patient.warnings)
+    assert "mixed: R-hat ≤ 1.0" in repr(patient)
+    assert np.array_equal(patient.rewards[:, :60], impatient.rewards)  # the first ones are the same
+
+
+def test_the_default_is_hmc():
+    chain = mm.worlds.Chain(states=3, discount=0.9)
+    demonstrations = mm.simulate(chain, [[0.2, 0.0, 0.8]], mm.Softmax(4.0), steps=30, seed=0)
+    model = mm.RewardPolicyModel(mm.DirichletReward(1.0), mm.Softmax(4.0))
+    assert "draws by HMC" in repr(mm.fit(model, chain, demonstrations, progress=False))
