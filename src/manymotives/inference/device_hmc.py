@@ -173,16 +173,17 @@ class Chains:
         self.data = jax.tree.map(jnp.asarray, data_of(target))
         stream = np.random.SeedSequence(seed, spawn_key=(1,))
         self.rng = np.random.default_rng(stream)
-        self.key = jax.random.key(int(stream.generate_state(1)[0]))
+        # JAX's usual generator takes longer to compile, and on a GPU longer than the sweep it is for
+        self.key = jax.random.key(int(stream.generate_state(1)[0]), impl="rbg")
         self.sweeps = 0
         self.state = self._begin(target, chains)
         size, num_hyper = target.num_coordinates, target.num_hyper
         self.tuning = Tuning(
             jnp.asarray(np.repeat(np.eye(size)[:, :, None], target.num_tasks, axis=2)),
-            jnp.full(target.num_tasks, 0.1),
+            jnp.full(target.num_tasks, 0.1, jnp.float64),
             jnp.asarray(np.repeat(np.eye(num_hyper)[:, :, None], target.num_groups, axis=2)),
-            jnp.full(target.num_groups, 0.1),
-            jnp.full(target.num_groups, 0.1),
+            jnp.full(target.num_groups, 0.1, jnp.float64),
+            jnp.full(target.num_groups, 0.1, jnp.float64),
         )
 
     def _begin(self, target: Target, chains: int) -> State:
@@ -341,7 +342,7 @@ def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, le
 
 def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, steps: Any) -> tuple[State, Tally]:
     """All moves of all chains once; `steps` [2 + GIVEN_PATHS] of paths."""
-    refresh_key, task_key, carry_key, total_key, *given_keys = jax.random.split(key, 4 + GIVEN_PATHS)
+    refresh_key, task_key, carry_key, given_key, total_key = jax.random.split(key, 5)
     _, values, _ = populations_at(layout, data, state.hyper_z)
     state, refreshments = _refresh(layout, data, values, state, refresh_key)
 
@@ -373,17 +374,16 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
     def judge_alone(z: Any, _: Any, again: bool) -> Judged:
         return Judged(*judge_given_tasks(layout, data, z, sums), None, None, None)
 
-    hyper_z, given = state.hyper_z, []
-    for k, given_key in enumerate(given_keys):
+    def alone(hyper_z: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
+        key, count = given
         start = judge_alone(hyper_z, None, True)
-        z, _, likely, follows = _follow(
-            judge_alone, hyper_z, start, tuning.hyper_frame, tuning.given_step, steps[2 + k], given_key
-        )
-        hyper_z = jnp.where(follows[None], z, hyper_z)
-        given.append(likely)
+        z, _, chance, follows = _follow(judge_alone, hyper_z, start, tuning.hyper_frame, tuning.given_step, count, key)
+        return jnp.where(follows[None], z, hyper_z), chance
+
+    hyper_z, given = lax.scan(alone, state.hyper_z, (jax.random.split(given_key, GIVEN_PATHS), steps[2:]))
     _, values, _ = populations_at(layout, data, hyper_z)
     state = _settled(layout, data, values, u, state._replace(hyper_z=hyper_z), total_key)
-    return state, Tally(chance, refreshments, carried, sum(given) / GIVEN_PATHS)
+    return state, Tally(chance, refreshments, carried, given.mean(axis=0))
 
 
 def _settled(layout: Layout, data: Data, values: Any, u: Any, state: State, key: Any) -> State:
