@@ -279,7 +279,7 @@ class Chain:
 
 
 def starting_point(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A population [G, H] from the hyperprior; for each task one of some prior draws, chosen by likelihood; those draws."""
+    """A population [G, H] from the hyperprior, tasks [M, D] chosen by likelihood among prior draws, and those draws."""
     num_tasks, size = target.num_tasks, target.num_coordinates
     hyper = target.draw_hyper(rng, 1)
     tries = target.draw_tasks(rng, np.repeat(hyper, STARTS, axis=0))

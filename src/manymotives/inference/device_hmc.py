@@ -231,7 +231,8 @@ class Chains:
 
 def superchains(chains: int) -> np.ndarray:
     """[C] which superchain each chain belongs to: neighbours share one, as `diagnostics.nested_rhat` reads them."""
-    return np.arange(chains) * min(SUPERCHAINS, chains) // chains
+    count = min(SUPERCHAINS, chains)
+    return np.concatenate([np.full(len(part), k) for k, part in enumerate(np.array_split(np.arange(chains), count))])
 
 
 # ---- what is compiled -------------------------------------------------------------------------------------------
