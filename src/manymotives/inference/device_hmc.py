@@ -15,6 +15,7 @@ They begin at few places, each of which is the start of a whole superchain: whet
 starts is then plain to see, however short the chains (Margossian et al. 2022; `diagnostics.nested_rhat`).
 """
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -130,7 +131,7 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
 @contextmanager
 def on(device: Any) -> Iterator[None]:
     """In float64 and on this device, and as before afterwards."""
-    precise = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    precise: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
     with precise(True), jax.default_device(found_device(device)):
         yield
 
