@@ -131,8 +131,8 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
 @contextmanager
 def on(device: Any) -> Iterator[None]:
     """In float64 and on this device, and as before afterwards."""
-    precise: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
-    with precise(True), jax.default_device(found_device(device)):
+    home: Any = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    with home.enable_x64(True), jax.default_device(found_device(device)):
         yield
 
 
