@@ -10,6 +10,10 @@ from arviz_stats import ess, rhat
 RHAT = 1.01  # Vehtari et al. 2021
 EFFECTIVE = 400.0  # draws, bulk and tail: what R-hat and intervals need
 TASKS_AT_A_TIME = 100
+# From so many chains on, R-hat is the nested one of so many superchains. Its limit is the same: √(1 + B/W) ≤ 1.01 says
+# that the means of superchains vary by at most 2 % of the posterior's variance, as they do when each superchain is
+# worth 50 independent draws or more, however few of them each of its chains has made.
+MANY_CHAINS, SUPERCHAINS = 64, 16
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 
 
@@ -35,9 +39,10 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
     if "reward" in watched and bool((watched["reward"].std("draw") == 0).any()):
         found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
     figures = {"rhat": float("nan")}
-    with np.errstate(invalid="ignore"):  # of what does not vary
+    with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
         if watched.sizes["chain"] > 1:
-            worst, place, bad, count = _worst(_piecewise(rhat, watched), largest=True, limit=RHAT)
+            diagnostic = nested_rhat if watched.sizes["chain"] >= MANY_CHAINS else rhat
+            worst, place, bad, count = _worst(_piecewise(diagnostic, watched), largest=True, limit=RHAT)
             figures["rhat"] = worst
             if not worst <= RHAT:
                 found.append(
@@ -53,6 +58,27 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
                     f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
                 )
     return Mixing(tuple(found), **figures)
+
+
+def nested_rhat(draws: xr.Dataset, superchains: int = SUPERCHAINS) -> xr.Dataset:
+    """Nested R-hat (Margossian et al. 2022) of each variable: for many chains, too short to be compared one by one.
+
+    Neighbouring chains form superchains, which should have begun each at a point of its own and all of its chains
+    there, as those of `HMC(device=...)` do: then superchains that differ have not forgotten where they began. B is the
+    variance of their means; W, the mean over superchains of the variance between and within their chains. Of the draws
+    themselves, not of their ranks.
+    """
+
+    def of(values: np.ndarray) -> np.ndarray:
+        """[...] of values [..., chain, draw]."""
+        chains = np.array_split(np.arange(values.shape[-2]), superchains)
+        means = values.mean(axis=-1)
+        spread = values.var(axis=-1, ddof=1)
+        within = sum(means[..., k].var(axis=-1, ddof=1) + spread[..., k].mean(axis=-1) for k in chains) / superchains
+        between = np.stack([means[..., k].mean(axis=-1) for k in chains]).var(axis=0, ddof=1)
+        return np.asarray(np.sqrt(1.0 + between / within))
+
+    return xr.apply_ufunc(of, draws, input_core_dims=[["chain", "draw"]])
 
 
 def visit_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:

@@ -168,22 +168,9 @@ class Chain:
 
     def begin(self) -> None:
         """A population from the hyperprior; for each task one of some prior draws, chosen by its likelihood."""
-        target = self.target
-        num_tasks, size = target.num_tasks, target.num_coordinates
-        hyper = target.draw_hyper(self.rng, 1)
-        tries = target.draw_tasks(self.rng, np.repeat(hyper, STARTS, axis=0))  # [STARTS, M, D]
-        owner = np.tile(np.arange(num_tasks), STARTS)
-        likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(STARTS, num_tasks)
-        hopeless = ~np.isfinite(likelihood).any(axis=0)
-        if hopeless.any():
-            raise InputError(
-                f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
-                f"under each of {STARTS} draws from the prior. Is the inverse temperature far too large?"
-            )
-        gumbel = -np.log(-np.log1p(-self.rng.random(likelihood.shape)))
-        chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)
-        tasks = tries[chosen, np.arange(num_tasks)]
-        self._place(np.ascontiguousarray(tasks), hyper[0])
+        target, num_tasks = self.target, self.target.num_tasks
+        hyper, tasks, tries = starting_point(target, self.rng)
+        self._place(np.ascontiguousarray(tasks), hyper)
         size = self.walk_size
         factor = np.zeros((num_tasks, size, size))
         factor[:, np.arange(size), np.arange(size)] = tries.std(axis=0)[:, :size] + 1e-3
@@ -289,6 +276,24 @@ class Chain:
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.proposal = Proposal(**{name: np.array(state[name][k]) for name in Proposal._fields})
         return chain
+
+
+def starting_point(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A population [G, H] from the hyperprior, tasks [M, D] chosen by likelihood among prior draws, and those draws."""
+    num_tasks, size = target.num_tasks, target.num_coordinates
+    hyper = target.draw_hyper(rng, 1)
+    tries = target.draw_tasks(rng, np.repeat(hyper, STARTS, axis=0))
+    owner = np.tile(np.arange(num_tasks), STARTS)
+    likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(STARTS, num_tasks)
+    hopeless = ~np.isfinite(likelihood).any(axis=0)
+    if hopeless.any():
+        raise InputError(
+            f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
+            f"under each of {STARTS} draws from the prior. Is the inverse temperature far too large?"
+        )
+    gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
+    chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)
+    return hyper[0], tries[chosen, np.arange(num_tasks)], tries
 
 
 def _shape(seen: np.ndarray) -> np.ndarray:

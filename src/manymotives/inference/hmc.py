@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from manymotives.errors import InputError
 from manymotives.inference.chains import run_chains
 from manymotives.inference.checks import checked_counts
+from manymotives.inference.device_hmc import run_on_device
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
 from manymotives.inference.sweeps import hamiltonian_draws
@@ -30,6 +32,10 @@ class HMC:
     patience
         `fit` goes on until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws, in its bulk and
         in its tails; at most this many times `draws`. 1: not at all.
+    device
+        None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
+        there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
+        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. These cannot go on, so `patience` is not read.
     """
 
     chains: int = 4
@@ -37,13 +43,18 @@ class HMC:
     warmup: int = 500
     thin: int = 4
     patience: int = 5
+    device: Any = None
 
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_counts(self)
+        checked_counts(self, "chains", "draws", "warmup", "thin", "patience")
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        if self.device is not None:
+            if state is not None:
+                raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
+            return run_on_device(target, self, self.device, seed, progress)
         return run_chains(
             hamiltonian_draws,
             target,

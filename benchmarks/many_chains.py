@@ -1,0 +1,117 @@
+"""A thousand short chains on an accelerator against four compiled ones: `python -m benchmarks.many_chains`."""
+
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from arviz_stats import ess
+
+import manymotives as mm
+from manymotives.diagnostics import nested_rhat
+from manymotives.inference import Draws, Progress
+from manymotives.inference.device_hmc import Chains, on
+from manymotives.models import Target
+
+STATES, ACTIONS, TASKS, STEPS, TEMPERATURE, DISCOUNT = 8, 4, 20, 50, 8.0, 0.95
+CHAINS, WARMUP, DRAWS = 1024, 150, 50
+ROUND = 15  # sweeps of warm-up between two looks at the shape
+WORLDS = {"random": mm.worlds.RandomMDP, "Dirichlet": mm.worlds.DirichletMDP}
+RATES = (0.1, 10.0)  # of the population's concentrations: widely spread rewards, sparse ones
+
+
+def main() -> None:
+    """Arguments, all optional: the device, and how many chains."""
+    device = sys.argv[1] if len(sys.argv) > 1 else jax.default_backend()
+    chains = int(sys.argv[2]) if len(sys.argv) > 2 else CHAINS
+    print(f"{device}, JAX {jax.__version__}, {chains} chains: {WARMUP} sweeps of warm-up, {DRAWS} draws", flush=True)
+    for name, world in WORLDS.items():
+        for rate in RATES:
+            target = problem(world, rate)
+            print(f"\n{name} MDP, rate {rate}", flush=True)
+            ours = on_device(target, device, chains)
+            begin = time.perf_counter()
+            method = mm.HMC(chains=4, draws=1000, warmup=500, thin=2)
+            theirs = watched(target, method.run(target, seed=0, progress=Progress(False)))
+            seconds = time.perf_counter() - begin
+            worst = min(effective(theirs).values())
+            print(
+                f"  compiled: {seconds:.1f} s, worst bulk ESS {worst:.0f}, {worst / seconds:.0f} a second", flush=True
+            )
+            place, off = furthest(ours, theirs)
+            print(f"  means differ by at most {off:.1f} standard errors ({place})", flush=True)
+
+
+def problem(world: Any, rate: float) -> Target:
+    rng = np.random.default_rng(0)
+    environment = world(states=STATES, actions=ACTIONS, seed=0, discount=DISCOUNT)
+    concentration = rng.gamma(1.0, 1.0 / rate, size=STATES)
+    logs = mm.families.log_gammas(rng, np.tile(concentration, (TASKS, 1)))
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    rewards = weights / weights.sum(axis=1, keepdims=True)
+    data = mm.simulate(environment, rewards, mm.Softmax(TEMPERATURE), steps=STEPS, seed=0)
+    prior = mm.DirichletReward(concentration=mm.Gamma(shape=1.0, rate=rate))
+    return mm.RewardPolicyModel(prior).bind(environment, data)
+
+
+def on_device(target: Target, device: str, chains: int) -> xr.Dataset:
+    """The second of two runs in the same process, so that what is compiled is not counted; the first tells how long."""
+    times = []
+    for seed in range(2):
+        clock = [time.perf_counter()]
+        with on(device):
+            made = Chains(target, chains, seed)
+            jax.block_until_ready(made.state)
+            clock.append(time.perf_counter())
+            rounds = WARMUP // ROUND
+            for k in range(rounds):
+                made.warm_up(ROUND, learning=(k + 1) / rounds <= 0.85)
+            jax.block_until_ready(made.state)
+            clock.append(time.perf_counter())
+            tasks, hyper, likelihood, accepted, refreshed = made.draw(DRAWS, 1)
+            clock.append(time.perf_counter())
+        times.append(np.diff(clock))
+    first, (start, warm, draw) = times
+    print(f"  compiled in {first.sum() - sum(times[1]):.1f} s (the first run less the second)", flush=True)
+    print(f"  start {start:.2f} s, warm-up {warm:.2f} s, draws {draw:.2f} s; accepted {accepted.mean():.0%}, ", end="")
+    print(f"refreshed {refreshed.mean():.0%}", flush=True)
+    found = watched(target, Draws(tasks=tasks, hyper=hyper, log_likelihood=likelihood))
+    sizes = effective(found)
+    place = min(sizes, key=lambda name: sizes[name])
+    worst, every = sizes[place], start + warm + draw
+    print(f"  worst bulk ESS {worst:.0f} ({place}) of {chains * DRAWS} draws: {worst / draw:,.0f} a second, ", end="")
+    print(f"{worst / every:,.0f} with start and warm-up", flush=True)
+    print(f"  worst nested R-hat {max(float(each.max()) for each in nested_rhat(found).values()):.4f}", flush=True)
+    return found
+
+
+def watched(target: Target, draws: Draws) -> xr.Dataset:
+    """Rewards, inverse temperatures and the population's parameters, as [chain, draw, ...]."""
+    hyper = target.natural_hyper(draws.hyper)[:, :, 0]
+    found = {
+        "reward": target.rewards(draws.tasks).reshape(*draws.tasks.shape[:2], -1),
+        "temperature": np.exp(draws.tasks[..., target.anatomy.temperature]),
+    }
+    for block in target.blocks:
+        found[block.name] = hyper[..., block.begin : block.end]
+    return xr.Dataset({name: (("chain", "draw", f"{name}_index"), values) for name, values in found.items()})
+
+
+def effective(draws: xr.Dataset, method: str = "bulk") -> dict[str, float]:
+    return {str(name): float(each.min()) for name, each in ess(draws, method=method).items()}
+
+
+def furthest(one: xr.Dataset, other: xr.Dataset) -> tuple[str, float]:
+    """The largest difference of two means, in Monte Carlo standard errors, and of what."""
+    sample = ("chain", "draw")
+    variance = sum(each.var(sample) / ess(each, method="mean") for each in (one, other))
+    off = abs(one.mean(sample) - other.mean(sample)) / np.sqrt(variance)
+    sizes = {str(name): float(each.max()) for name, each in off.items()}
+    place = max(sizes, key=lambda name: sizes[name])
+    return place, sizes[place]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,459 @@
+"""Hamiltonian chains by the hundred, all at once, in JAX: `HMC(device="gpu")`.
+
+A sweep of every chain, in coordinates z (`latent`), without a step of Python and with the same number of operations in
+each chain:
+
+    refresh     some coordinates of each task anew from a standard normal, which is nearly their prior; what it is not,
+                the acceptance puts right
+    tasks       a path of each task given its population
+    carry       a path of each population, whose tasks keep their z and so are carried along
+    population  paths of each population given its tasks' u, which need no plans
+    totals      the sums that Dirichlet rewards are shares of, drawn anew; then z for the same u
+
+Chains share what they learn in warm-up: steps are adapted to what all of them accept, shapes to where all of them are.
+They begin at few places, each of which is the start of a whole superchain: whether superchains have forgotten their
+starts is then plain to see, however short the chains (Margossian et al. 2022; `diagnostics.nested_rhat`).
+"""
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from manymotives.errors import InputError
+from manymotives.inference.chains import PATH_TARGET, Settings, starting_point
+from manymotives.inference.device_density import (
+    UNROLLED,
+    Data,
+    Judged,
+    Layout,
+    data_of,
+    judge_given_tasks,
+    judge_populations,
+    judge_tasks,
+    latent_of,
+    layout_of,
+    populations_at,
+    sums_of,
+    tasks_at,
+    with_totals,
+)
+from manymotives.inference.draws import Draws
+from manymotives.inference.latent import latent_draws
+from manymotives.inference.progress import Progress
+from manymotives.models import Target
+from manymotives.planning import plan
+
+LONGEST_PATH = 6  # steps, as of the compiled chains; drawn once for all chains
+GIVEN_PATHS = 2  # of a population given its tasks
+SUPERCHAINS = 16
+ADAPTATIONS = 12  # of shapes, during warm-up
+SETTLED = 0.85  # share of warm-up after which only steps are tuned
+BLOCK = 25  # draws between two looks at the clock …
+BLOCK_BYTES = 2**30  # … unless they take more than this
+MOST_STATES, MOST_BYTES = 128, 16 * 2**30  # of environments, and of one inverse for each task of each chain
+
+
+class State(NamedTuple):
+    """Where all chains are."""
+
+    hyper_z: Any  # [H, G, C]
+    task_z: Any  # [D, M, C]
+    likelihood: Any  # [M, C]
+    lift: Any  # [D, M, C] its gradient in u
+    actions: Any  # [S, M, C]
+
+
+class Tuning(NamedTuple):
+    """How paths are taken; the same in all chains."""
+
+    task_frame: Any  # [D, D, M]
+    task_step: Any  # [M]
+    hyper_frame: Any  # [H, H, G]
+    hyper_step: Any  # [G]
+    given_step: Any  # [G] of populations given their tasks
+
+
+class Tally(NamedTuple):
+    """Chances of acceptance in one sweep."""
+
+    tasks: Any  # [M, C]
+    refreshments: Any  # [M, C]
+    carries: Any  # [G, C]
+    given: Any  # [G, C]
+
+
+def run_on_device(target: Target, settings: Settings, device: Any, seed: int, progress: Progress) -> Draws:
+    """Draws of many chains, all at once on one device."""
+    chains, wanted, warmup, thin = settings.chains, settings.draws, settings.warmup, settings.thin
+    per_draw = 8 * chains * target.num_tasks * target.num_coordinates
+    blocks = max(-(-wanted // BLOCK), -(-wanted * per_draw // BLOCK_BYTES))
+    block = -(-wanted // blocks)  # all of one length, which is compiled once; what is too much is dropped
+    rounds = min(ADAPTATIONS, max(1, warmup * thin // 4)) if warmup else 0
+    sweeps = -(-warmup * thin // rounds) if rounds else 0
+    warnings: tuple[str, ...] = ()
+    kept: list[tuple[np.ndarray, ...]] = []
+    with on(device):
+        chain = Chains(target, chains, seed)
+        with progress.of(chains * (warmup + wanted), "draws") as report:
+            try:
+                for k in range(rounds):
+                    chain.warm_up(sweeps, learning=(k + 1) / rounds <= SETTLED)
+                    report.update(chains * warmup * (k + 1) // rounds, "warming up")
+                for k in range(blocks):
+                    kept.append(chain.draw(block, thin))
+                    note = f"accepted {kept[-1][3].mean():.0%}"
+                    report.update(chains * (warmup + min(wanted, block * (k + 1))), note)
+            except KeyboardInterrupt:
+                if not kept:
+                    raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.") from None
+                warnings = (f"stopped by hand after {block * len(kept)} of {wanted} draws a chain.",)
+    tasks, hyper, likelihood = (np.concatenate([each[i] for each in kept], axis=1)[:, :wanted] for i in range(3))
+    accepted, refreshed = (np.mean([each[i] for each in kept], axis=0) for i in (3, 4))
+    return Draws(
+        tasks=tasks,
+        hyper=hyper,
+        log_likelihood=likelihood,
+        statistics={
+            "acceptance_rate": (("chain", "task"), accepted),
+            "refresh_rate": (("chain", "task"), refreshed),
+        },
+        warnings=warnings,
+    )
+
+
+@contextmanager
+def on(device: Any) -> Iterator[None]:
+    """In float64 and on this device, and as before afterwards."""
+    home: Any = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    with home.enable_x64(True), jax.default_device(found_device(device)):
+        yield
+
+
+def found_device(device: Any) -> Any:
+    """A device of JAX by its name, or itself."""
+    if isinstance(device, jax.Device):
+        return device
+    if not isinstance(device, str):
+        raise InputError(f'HMC: device must be None, "cpu", "gpu" or a device of JAX; found {device!r}.')
+    try:
+        return jax.devices(device)[0]
+    except RuntimeError:
+        kinds = ", ".join(sorted({repr(each.platform) for each in jax.devices()}))
+        raise InputError(f"HMC: JAX finds no device {device!r} here. It finds {kinds}.") from None
+
+
+def check_size(target: Target, chains: int) -> None:
+    """Refuse what dense plans of all chains at once cannot hold."""
+    states = target.environment.num_states
+    if states > MOST_STATES:
+        raise InputError(
+            f"HMC: chains on a device plan with dense transitions, for at most {MOST_STATES} states; this environment "
+            f"has {states}. Use device=None."
+        )
+    size = 8 * states * (states + target.environment.num_actions) * target.num_tasks * chains
+    if size > MOST_BYTES:
+        raise InputError(
+            f"HMC: {chains} chains of {target.num_tasks} tasks with {states} states need {size / 2**30:.0f} GiB for "
+            f"their plans alone. Use at most {chains * MOST_BYTES // size} chains, or device=None."
+        )
+
+
+class Chains:
+    """All chains: where they are, how they move. To be used inside `on`."""
+
+    def __init__(self, target: Target, chains: int, seed: int) -> None:
+        check_size(target, chains)
+        self.layout = layout_of(target)
+        self.data = jax.tree.map(jnp.asarray, data_of(target))
+        stream = np.random.SeedSequence(seed, spawn_key=(1,))
+        self.rng = np.random.default_rng(stream)
+        # JAX's usual generator takes longer to compile, and on a GPU longer than the sweep it is for
+        self.key = jax.random.key(int(stream.generate_state(1)[0]), impl="rbg")
+        self.sweeps = 0
+        self.state = self._begin(target, chains)
+        size, num_hyper = target.num_coordinates, target.num_hyper
+        self.tuning = Tuning(
+            jnp.asarray(np.repeat(np.eye(size)[:, :, None], target.num_tasks, axis=2)),
+            jnp.full(target.num_tasks, 0.1, jnp.float64),
+            jnp.asarray(np.repeat(np.eye(num_hyper)[:, :, None], target.num_groups, axis=2)),
+            jnp.full(target.num_groups, 0.1, jnp.float64),
+            jnp.full(target.num_groups, 0.1, jnp.float64),
+        )
+
+    def _begin(self, target: Target, chains: int) -> State:
+        """Superchains begin each at a point of its own; few chains are superchains of one."""
+        starts = superchains(chains)
+        points = [starting_point(target, self.rng) for _ in range(starts[-1] + 1)]
+        hyper, tasks = np.stack([point[0] for point in points]), np.stack([point[1] for point in points])
+        hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
+        temperature = target.temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
+        soft = temperature if target.anatomy.is_soft else None
+        found = plan(target.environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
+        hyper_z, task_z, actions = (
+            jnp.asarray(np.moveaxis(each[starts], 0, -1).swapaxes(0, 1))
+            for each in (hyper_z, task_z, np.asarray(found.actions, dtype=np.int32))
+        )
+        return _judged_state(self.layout, self.data, hyper_z, task_z, actions)
+
+    def warm_up(self, sweeps: int, learning: bool) -> None:
+        """So many sweeps, in which steps adapt, and shapes afterwards."""
+        self.key, key = jax.random.split(self.key)
+        begin = jnp.asarray(self.sweeps, jnp.float64)
+        self.state, self.tuning = _warm_up(
+            self.layout, self.data, self.state, self.tuning, key, self._lengths(sweeps), begin, jnp.asarray(learning)
+        )
+        self.sweeps += sweeps
+
+    def draw(self, count: int, thin: int) -> tuple[np.ndarray, ...]:
+        """u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; how often paths and refreshments [C, M] led on."""
+        self.key, key = jax.random.split(self.key)
+        lengths = self._lengths(count * thin).reshape(count, thin, -1)
+        self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, lengths)
+        tasks, hyper, likelihood, accepted, refreshed = map(np.asarray, made)
+        return (
+            np.ascontiguousarray(tasks.transpose(3, 0, 2, 1)),
+            np.ascontiguousarray(hyper.transpose(3, 0, 2, 1)),
+            np.ascontiguousarray(likelihood.transpose(2, 0, 1)),
+            accepted.T,
+            refreshed.T,
+        )
+
+    def _lengths(self, sweeps: int) -> Any:
+        """[sweeps, 2 + GIVEN_PATHS] steps of each path."""
+        return jnp.asarray(self.rng.integers(1, LONGEST_PATH + 1, size=(sweeps, 2 + GIVEN_PATHS)), jnp.int32)
+
+
+def superchains(chains: int) -> np.ndarray:
+    """[C] which superchain each chain belongs to: neighbours share one, as `diagnostics.nested_rhat` reads them."""
+    count = min(SUPERCHAINS, chains)
+    return np.concatenate([np.full(len(part), k) for k, part in enumerate(np.array_split(np.arange(chains), count))])
+
+
+# ---- what is compiled -------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnums=0)
+def _judged_state(layout: Layout, data: Data, hyper_z: Any, task_z: Any, actions: Any) -> State:
+    _, values, _ = populations_at(layout, data, hyper_z)
+    found = judge_tasks(layout, data, values, task_z, (None, None, actions), again=False)
+    return State(hyper_z, task_z, found.likelihood, found.lift, found.actions)
+
+
+@partial(jax.jit, static_argnums=0)
+def _warm_up(
+    layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, lengths: Any, begin: Any, learning: Any
+) -> tuple[State, Tuning]:
+    """Sweeps in which steps adapt; then frames of the shape of all that was seen."""
+    count, chains = len(lengths), state.task_z.shape[2]
+
+    def one(carry: tuple[Any, ...], given: tuple[Any, Any, Any]) -> tuple[Any, None]:
+        state, tuning, of_tasks, of_populations = carry
+        key, steps, t = given
+        state, tally = sweep(layout, data, tuning, state, key, steps)
+        gain = (begin + t + 1.0) ** -0.5
+
+        def adapted(step: Any, chances: Any) -> Any:
+            return step * jnp.exp(gain * (chances.mean(axis=1) - PATH_TARGET))
+
+        tuning = tuning._replace(
+            task_step=adapted(tuning.task_step, tally.tasks),
+            hyper_step=adapted(tuning.hyper_step, tally.carries),
+            given_step=adapted(tuning.given_step, tally.given),
+        )
+        later = t >= count // 2  # shapes are of the second half
+        of_tasks = _counted(of_tasks, state.task_z, later)
+        return (state, tuning, of_tasks, _counted(of_populations, state.hyper_z, later)), None
+
+    def nothing(z: Any) -> tuple[Any, Any]:
+        size, each, _ = z.shape
+        return jnp.zeros((size, each), z.dtype), jnp.zeros((size, size, each), z.dtype)
+
+    first = (state, tuning, nothing(state.task_z), nothing(state.hyper_z))
+    each = (jax.random.split(key, count), lengths, jnp.arange(count, dtype=begin.dtype))
+    (state, tuning, of_tasks, of_populations), _ = lax.scan(one, first, each)
+    seen = count - count // 2
+    task_frame, task_stretch = _reshaped(tuning.task_frame, of_tasks, seen, chains)
+    hyper_frame, hyper_stretch = _reshaped(tuning.hyper_frame, of_populations, seen, chains)
+    learnt = Tuning(
+        task_frame,
+        tuning.task_step * task_stretch,
+        hyper_frame,
+        tuning.hyper_step * hyper_stretch,
+        tuning.given_step * hyper_stretch,
+    )
+    return state, jax.tree.map(lambda new, old: jnp.where(learning, new, old), learnt, tuning)
+
+
+def _counted(moments: tuple[Any, Any], z: Any, counts: Any) -> tuple[Any, Any]:
+    """Sums of z [n, K] and of its products [n, n, K] with those of all chains added."""
+    first, second = moments
+    products = jnp.einsum("ikc,jkc->ijk", z, z)
+    return first + jnp.where(counts, z.sum(axis=2), 0.0), second + jnp.where(counts, products, 0.0)
+
+
+def _reshaped(frame: Any, moments: tuple[Any, Any], sweeps: int, chains: int) -> tuple[Any, Any]:
+    """Frames of the shape of what was seen, shrunk as `chains._shape`; what steps change by to be as long as before."""
+    size = frame.shape[0]
+    if size == 0:
+        return frame, 1.0
+    first, second = (each / (sweeps * chains) for each in moments)
+    covariance = jnp.moveaxis(second - first[:, None] * first[None], 2, 0)
+    variance = jnp.einsum("kii->ki", covariance)
+    trust = chains * sweeps / 4 / (chains * sweeps / 4 + 5.0 * size)  # successive sweeps are alike
+    floor = 1e-6 + 1e-3 * variance.mean(axis=1, keepdims=True)
+    diagonal = (1.0 - trust) * variance + floor
+    covariance = trust * covariance + diagonal[:, :, None] * jnp.eye(size)[None]
+    new = jnp.moveaxis(jnp.linalg.cholesky(covariance), 0, 2)
+
+    def length(frame: Any) -> Any:
+        return jnp.exp(jnp.log(jnp.einsum("iik->ik", frame)).mean(axis=0))
+
+    return new, length(frame) / length(new)
+
+
+@partial(jax.jit, static_argnums=0)
+def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, lengths: Any) -> tuple[State, Any]:
+    """Every thin-th sweep: u [N, D, M, C], h [N, H, G, C], log-likelihoods [N, M, C]; rates [M, C]."""
+    count, thin, _ = lengths.shape
+
+    def sweeps(carry: tuple[Any, ...], given: tuple[Any, Any]) -> tuple[Any, None]:
+        state, accepted, refreshed = carry
+        state, tally = sweep(layout, data, tuning, state, *given)
+        return (state, accepted + tally.tasks, refreshed + tally.refreshments), None
+
+    def one(carry: tuple[Any, ...], given: tuple[Any, Any]) -> tuple[Any, Any]:
+        key, steps = given
+        carry, _ = lax.scan(sweeps, carry, (jax.random.split(key, thin), steps))
+        state = carry[0]
+        h, values, _ = populations_at(layout, data, state.hyper_z)
+        return carry, (tasks_at(layout, data, values, state.task_z)[0], h, state.likelihood)
+
+    nothing = jnp.zeros_like(state.likelihood)
+    (state, accepted, refreshed), made = lax.scan(
+        one, (state, nothing, nothing), (jax.random.split(key, count), lengths)
+    )
+    return state, (*made, accepted / (count * thin), refreshed / (count * thin))
+
+
+def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, steps: Any) -> tuple[State, Tally]:
+    """All moves of all chains once; `steps` [2 + GIVEN_PATHS] of paths."""
+    refresh_key, task_key, carry_key, given_key, total_key = jax.random.split(key, 5)
+    _, values, _ = populations_at(layout, data, state.hyper_z)
+    state, refreshments = _refresh(layout, data, values, state, refresh_key)
+
+    judge = partial(judge_tasks, layout, data, values)
+    start = judge(state.task_z, state[2:], again=True)
+    z, found, chance, follows = _follow(
+        judge, state.task_z, start, tuning.task_frame, tuning.task_step, steps[0], task_key
+    )
+    state = _moved(state, state.hyper_z, jnp.where(follows[None], z, state.task_z), found, follows)
+    if layout.num_hyper == 0:
+        u, _ = tasks_at(layout, data, values, state.task_z)
+        nowhere = jnp.zeros((layout.num_groups, u.shape[2]), u.dtype)
+        return _settled(layout, data, values, u, state, total_key), Tally(chance, refreshments, nowhere, nowhere)
+
+    def judge_carried(z: Any, seen: Any, again: bool) -> Judged:
+        return judge_populations(layout, data, z, state.task_z, seen, again)
+
+    start = judge_carried(state.hyper_z, state[2:], again=True)
+    z, found, carried, follows = _follow(
+        judge_carried, state.hyper_z, start, tuning.hyper_frame, tuning.hyper_step, steps[1], carry_key
+    )
+    each = jnp.repeat(follows, layout.group_size, axis=0)
+    state = _moved(state, jnp.where(follows[None], z, state.hyper_z), state.task_z, found, each)
+
+    _, values, _ = populations_at(layout, data, state.hyper_z)
+    u, _ = tasks_at(layout, data, values, state.task_z)
+    sums = sums_of(layout, u)
+
+    def judge_alone(z: Any, _: Any, again: bool) -> Judged:
+        return Judged(*judge_given_tasks(layout, data, z, sums), None, None, None)
+
+    def alone(hyper_z: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
+        key, count = given
+        start = judge_alone(hyper_z, None, True)
+        z, _, chance, follows = _follow(judge_alone, hyper_z, start, tuning.hyper_frame, tuning.given_step, count, key)
+        return jnp.where(follows[None], z, hyper_z), chance
+
+    hyper_z, given = lax.scan(alone, state.hyper_z, (jax.random.split(given_key, GIVEN_PATHS), steps[2:]))
+    _, values, _ = populations_at(layout, data, hyper_z)
+    state = _settled(layout, data, values, u, state._replace(hyper_z=hyper_z), total_key)
+    return state, Tally(chance, refreshments, carried, given.mean(axis=0))
+
+
+def _settled(layout: Layout, data: Data, values: Any, u: Any, state: State, key: Any) -> State:
+    """Totals drawn anew, and z of the tasks' u for a population that has moved without them."""
+    u = with_totals(layout, data, values, u, key)
+    return state._replace(task_z=latent_of(layout, data, values, u, state.task_z))
+
+
+def _refresh(layout: Layout, data: Data, values: Any, state: State, key: Any) -> tuple[State, Any]:
+    """Some coordinates of each task anew: one of them, or each with some probability."""
+    keys = jax.random.split(key, 6)
+    size, *shape = state.task_z.shape
+    dtype = state.task_z.dtype
+    one = jax.random.randint(keys[0], shape, 0, size)
+    single = jnp.arange(size)[:, None, None] == one[None]
+    several = jax.random.uniform(keys[1], state.task_z.shape, dtype) < jax.random.uniform(keys[2], shape, dtype)[None]
+    which = jnp.where(jax.random.bernoulli(keys[3], 0.5, shape)[None], single, several)
+    z = jnp.where(which, jax.random.normal(keys[4], state.task_z.shape, dtype), state.task_z)
+    here = judge_tasks(layout, data, values, state.task_z, state[2:], again=True)
+    there = judge_tasks(layout, data, values, z, state[2:], again=False)
+    gain = there.density - here.density + 0.5 * (z**2 - state.task_z**2).sum(axis=0)
+    chance, follows = _decided(gain, keys[5])
+    return _moved(state, state.hyper_z, jnp.where(follows[None], z, state.task_z), there, follows), chance
+
+
+def _follow(
+    judge: Any, z: Any, start: Judged, frame: Any, step: Any, count: Any, key: Any
+) -> tuple[Any, Judged, Any, Any]:
+    """Paths of z [n, K, C] with frames [n, n, K] and steps [K]: where they lead, what is there, chances, decisions."""
+    momentum_key, key = jax.random.split(key)
+    momentum = jax.random.normal(momentum_key, z.shape, z.dtype)
+    scaled = frame * step[None, None]
+
+    def kick(momentum: Any, slope: Any) -> Any:
+        return momentum + 0.5 * _product(scaled.swapaxes(0, 1), slope)
+
+    def one(_: Any, path: tuple[Any, Any, Judged]) -> tuple[Any, Any, Judged]:
+        z, momentum, there = path
+        momentum = kick(momentum, there.slope)
+        z = z + _product(scaled, momentum)
+        there = judge(z, there[2:], again=False)
+        return z, kick(momentum, there.slope), there
+
+    there, after, found = lax.fori_loop(0, count, one, (z, momentum, start))
+    gain = 0.5 * (momentum**2 - after**2).sum(axis=0) + found.density - start.density
+    chance, follows = _decided(gain, key)
+    return there, found, chance, follows
+
+
+def _product(frame: Any, z: Any) -> Any:
+    """F z for frames [n, n, K] and z [n, K, C]."""
+    if len(z) > UNROLLED:
+        return jnp.einsum("ijk,jkc->ikc", frame, z)
+    return sum(frame[:, j, :, None] * z[j][None] for j in range(len(z)))
+
+
+def _decided(gain: Any, key: Any) -> tuple[Any, Any]:
+    """Chances of acceptance, and whether; never of what is no number."""
+    chance = jnp.where(gain > -jnp.inf, jnp.exp(jnp.minimum(gain, 0.0)), 0.0)
+    return chance, jax.random.uniform(key, gain.shape, gain.dtype) < chance
+
+
+def _moved(state: State, hyper_z: Any, task_z: Any, found: Judged, follows: Any) -> State:
+    """What is known of choices, where tasks [M, C] have moved."""
+    return State(
+        hyper_z,
+        task_z,
+        jnp.where(follows, found.likelihood, state.likelihood),
+        jnp.where(follows[None], found.lift, state.lift),
+        jnp.where(follows[None], found.actions, state.actions),
+    )
