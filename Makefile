@@ -3,18 +3,28 @@
 # make bench  speed against peers         make pins   recompute requirements.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
+# make test-long  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check format bench losses calibrate pins clean
+.PHONY: demo test test-long mixing calibrate-hmc check format bench losses calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m long
+
+mixing: $(STAMP)
+	$(BIN)/python -m benchmarks.mixing
+
+calibrate-hmc: $(STAMP)
+	$(BIN)/python tests/calibrate_hmc.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

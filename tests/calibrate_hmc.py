@@ -1,8 +1,7 @@
 """The default sampler on a thousand simulated data sets for each reading of Gamma(1, 10); `make calibrate-hmc`.
 
 Truth, population and choices are drawn from the model; the truth must then be one more draw of the posterior, for every
-reward, temperature and hyperparameter. Two controls must fail: data from a population with other concentrations, and a
-sampler that counts the map of its coordinates wrongly (it leaves out the Jacobian of what is carried along).
+reward, temperature and hyperparameter. A control must fail: data from a population with other concentrations.
 """
 
 import sys

@@ -4,6 +4,7 @@ One failure rate for the whole file: 18 calibrations, each refused below FAILURE
 with a thousand replications each, in a quarter of an hour.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from places import TRIANGLE
 
 FAILURE = 0.01
 METHODS = {
-    "HMC": mm.HMC(chains=1, draws=40, warmup=50, thin=4, patience=1),
+    "HMC": mm.HMC(chains=1, draws=40, warmup=50, thin=2, patience=1),
     "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=50, thin=20),
     "Gibbs": mm.Gibbs(chains=1, draws=40, warmup=50, thin=20),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=300, inner=60),
@@ -28,11 +29,17 @@ REWARDS = {
 }
 RULES = {"Softmax": mm.Softmax, "SoftOptimal": mm.SoftOptimal}
 SIZE = {"tasks": 3, "steps": 15, "progress": False}
+ORDER = [list(METHODS), list(REWARDS), list(RULES)]
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("reward", REWARDS)
-@pytest.mark.parametrize("method", METHODS)
+# every method with every reward and with both rules, not all at once
+CASES = [
+    pytest.param(*case, marks=[pytest.mark.long] * (sum(map(list.index, ORDER, case)) % 2))
+    for case in itertools.product(METHODS, REWARDS, RULES)
+]
+
+
+@pytest.mark.parametrize(("method", "reward", "rule"), CASES)
 def test_the_truth_is_one_more_draw(method, reward, rule):
     model = mm.RewardPolicyModel(REWARDS[reward], RULES[rule]())
     found = mm.calibrate(model, TRIANGLE, METHODS[method], replications=40, seed=5, **SIZE)
