@@ -1,6 +1,6 @@
 """How well the default sampler mixes, and how long that takes: `make mixing` (half an hour), or some of its parts:
 
-    python -m benchmarks.mixing problem many long grids agreement
+    python -m benchmarks.mixing problem many long grids agreement stock
 
 Every fit is of a problem that was never tuned on (seeds are arguments), and counts as converged only if R-hat ≤ 1.01,
 bulk ESS ≥ 400 and tail ESS ≥ 300 for *every* reward, concentration, temperature and hyperparameter.
@@ -19,6 +19,7 @@ from arviz_stats import ess, rhat
 import manymotives as mm
 from benchmarks.harness import peak_memory
 from manymotives.inference import Draws, Progress
+from manymotives.inference.device_hmc import on
 from manymotives.labelling import watched_reward_policy
 
 RHAT, BULK, TAIL = 1.01, 400, 300
@@ -162,6 +163,55 @@ def agreement() -> None:
     compare("  HMC and nested Monte Carlo, eight runs", ours, pooled)
 
 
+def stock() -> None:
+    """Effective draws a second, ours and those of NumPyro's NUTS on the model as one would write it down; in turns."""
+    import jax
+    import jax.numpy as jnp
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import MCMC, NUTS
+
+    model, environment, demonstrations = problem(0.1, 101)
+    counts = jnp.asarray(demonstrations.counts, dtype=float)
+    tasks, states, _ = counts.shape
+
+    def plain() -> None:
+        concentration = numpyro.sample("concentration", dist.Gamma(1.0, 0.1).expand([states]).to_event(1))
+        shape = numpyro.sample("shape", dist.Gamma(2.0, 0.5))
+        rate = numpyro.sample("rate", dist.Gamma(4.0, 4.0))
+        with numpyro.plate("tasks", tasks):
+            reward = numpyro.sample("reward", dist.Dirichlet(concentration))
+            temperature = numpyro.sample("temperature", dist.Gamma(shape, rate))
+        q = mm.plan(environment, reward).q
+        numpyro.factor("choices", (counts * jax.nn.log_softmax(temperature[:, None, None] * q)).sum())
+
+    with on("cpu"):  # in float64
+        sampler = MCMC(
+            NUTS(plain), num_warmup=500, num_samples=500, num_chains=2, chain_method="vectorized", progress_bar=False
+        )
+        sampler.warmup(jax.random.key(0))  # compiled by now
+        begin = time.perf_counter()
+        sampler.run(jax.random.key(1))
+        jax.block_until_ready(sampler.get_samples())
+        theirs = time.perf_counter() - begin
+        drawn = {name: np.asarray(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
+    watched = xr.Dataset(
+        {
+            name: (("chain", "draw", *(f"{name}_{k}" for k in range(values.ndim - 2))), values)
+            for name, values in drawn.items()
+        }
+    )
+    bulk = worst(watched)[1]
+    fitted("compile, if it has to be", (model, environment, demonstrations), mm.HMC(draws=5, warmup=20, patience=1), 0)
+    _, spent, ours = fitted("HMC", (model, environment, demonstrations), ROUND, 0)
+    ratio = (ours / spent) / (bulk / theirs)
+    print(
+        f"NumPyro's NUTS: {theirs:.1f} s, worst bulk ESS {bulk:.0f}: {bulk / theirs:.2f} a second; ours "
+        f"{ours / spent:.0f}, {ratio:.0f} ×, bar 100 ×: {'met' if ratio >= 100 else 'MISSED'}",
+        flush=True,
+    )
+
+
 def compare(name: str, ours: xr.Dataset, theirs: xr.Dataset) -> None:
     largest, count = 0.0, 0
     for word in ours.data_vars:
@@ -182,6 +232,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "long": long_demonstrations,
     "grids": grids,
     "agreement": agreement,
+    "stock": stock,
 }
 
 

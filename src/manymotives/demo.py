@@ -11,7 +11,7 @@ from manymotives.choice import Softmax
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.fit import fit
-from manymotives.inference import Gibbs
+from manymotives.inference import HMC
 from manymotives.models import RewardPolicyModel
 from manymotives.planning import loss
 from manymotives.plots import plot_maps, plot_rewards
@@ -95,6 +95,6 @@ def simulated_field(tasks: int, steps: int, seed: int, *, progress: bool = True)
     names = [f"subject {number + 1}" for number in range(tasks)]
     rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
     demonstrations = simulate(environment, rewards, rule, steps=steps, seed=seed, tasks=names)
-    draws = Gibbs() if tasks <= 100 else Gibbs(draws=250, warmup=500)  # many subjects: a demonstration is no analysis
+    draws = HMC() if tasks <= 100 else HMC(draws=250, warmup=250, patience=1)  # a demonstration is no analysis
     posterior = fit(RewardPolicyModel(), environment, demonstrations, draws, seed=seed, progress=progress)
     return Demo(environment, rewards, demonstrations, posterior)
