@@ -4,6 +4,8 @@ Two tasks, two states, two actions; rewards, temperatures and hyperparameters ar
 `grid_posterior`, which shares no code with the library. Agreement is judged in Monte Carlo standard errors.
 """
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,8 +139,14 @@ def test_the_yardstick_sees_a_wrong_hyperprior():
         assert_close(scores_of_chains(dirichlet_quantities(fitted), wrong))
 
 
-@pytest.mark.parametrize("method", CHAINS)
-@pytest.mark.parametrize("rule", RULES)
+# the default sampler with both rules; the others with one each, and with the other in `make test-long`
+CASES = [
+    pytest.param(rule, method, marks=[pytest.mark.long] * (method != "HMC" and (i + j) % 2))
+    for (i, rule), (j, method) in itertools.product(enumerate(RULES), enumerate(CHAINS))
+]
+
+
+@pytest.mark.parametrize(("rule", "method"), CASES)
 def test_gaussian_rewards_agree_with_brute_force(rule, method):
     exact = posterior_gaussian(
         ENVIRONMENT.tensor, ENVIRONMENT.discount, COUNTS, m0=0.5, s0=1.0, t0=0.7, inverse_temperature=1.5, rule=rule
@@ -150,8 +158,7 @@ def test_gaussian_rewards_agree_with_brute_force(rule, method):
     assert_close(scores_of_chains(gaussian_quantities(fitted), exact))
 
 
-@pytest.mark.parametrize("method", CHAINS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "method"), CASES)
 def test_beta_rewards_agree_with_brute_force(rule, method):
     exact = posterior_beta(
         ENVIRONMENT.tensor, ENVIRONMENT.discount, COUNTS, a=[0.7, 2.0], b=[1.5, 1.0], inverse_temperature=3.0, rule=rule
