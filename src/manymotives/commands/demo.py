@@ -1,0 +1,64 @@
+"""The main job on an embedded example, with the truth known."""
+
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from manymotives.commands.common import writing_to
+from manymotives.demo import simulated_field
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the tables and the pictures.")] = Path("demo"),
+    tasks: Annotated[int, typer.Option(help="How many subjects to simulate.", min=1, max=1000)] = 10,
+    steps: Annotated[int, typer.Option(help="Choices of each subject.", min=1, max=1_000_000)] = 60,
+    seed: Annotated[int, typer.Option(help="Another number, other subjects.", min=0)] = 0,
+) -> None:
+    """Simulate subjects with different motives, infer what each of them wants, and hold it against the truth."""
+    console = Console()
+    with writing_to(console, out):
+        out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
+    console.print(
+        f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
+        "to be in some places more than in others; from the steps alone we infer where. (Compiling takes a minute "
+        "the first time.)",
+        soft_wrap=True,
+    )
+    result = simulated_field(tasks=tasks, steps=steps, seed=seed)
+    found = result.table
+    table = Table(title=f"What {tasks} subjects want, inferred from {steps} steps each")
+    for heading in ("subject", "wants most", "inferred", "probability", "lost by itself", "if copied", "as inferred"):
+        table.add_column(heading, justify="right", no_wrap=heading == "subject")
+    for row in found.head(20).to_dict("records"):
+        right = row["wants_most"] == row["inferred"]
+        table.add_row(
+            row["task"],
+            row["wants_most"],
+            f"[green]{row['inferred']}[/]" if right else f"[red]{row['inferred']}[/]",
+            f"{row['probability']:.0%}",
+            f"{row['loss_demonstrator']:.2f}",
+            f"{row['loss_copied']:.2f}",
+            f"{row['loss_inferred']:.2f}",
+        )
+    console.print(table)
+    if tasks > 20:
+        console.print(f"… and {tasks - 20} more subjects, in {out / 'subjects.csv'}")
+    own, copied, inferred = (found[f"loss_{way}"].mean() for way in ("demonstrator", "copied", "inferred"))
+    console.print(
+        f"The favourite place is right for {(found['wants_most'] == found['inferred']).sum()} of {tasks}. The last "
+        "three columns are value lost against the best one could do, summed over places: subjects err, and lose "
+        f"{own:.2f} on average; copying what they were seen to do loses {copied:.2f}; doing what is best for what they "
+        f"seem to want loses {inferred:.2f}.",
+        soft_wrap=True,
+    )
+    for warning in result.posterior.warnings:
+        console.print(f"[yellow]![/] {warning}", soft_wrap=True)
+    matplotlib.use("Agg")  # pictures go to files; a screen may not be there
+    with writing_to(console, out):
+        files = result.write(out)
+    for path, what in files:
+        console.print(f"[bold]{path}[/bold]  {what}")
