@@ -15,6 +15,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 COMPILED = {
     "manymotives.baselines.walks",
     "manymotives.families",
+    "manymotives.inference.faint",
     "manymotives.inference.integral_kernels",
     "manymotives.inference.latent",
     "manymotives.inference.paths",
@@ -27,6 +28,7 @@ COMPILED = {
     "manymotives.planning.kernels",
     "manymotives.planning.lanes",
     "manymotives.planning.loss_kernels",
+    "manymotives.planning.updates",
     "manymotives.planning.warm",
     "manymotives.worlds.walks",
 }

@@ -18,6 +18,7 @@ from manymotives.models.target import Anatomy
 from manymotives.planning import plan
 from manymotives.planning.problem import cores
 from manymotives.planning.warm import world_of
+from manymotives.rewards import NORMALISED
 
 BLOCK = 50  # draws between two looks at the clock
 ADAPTATIONS = 20  # during warm-up, at least
@@ -113,7 +114,7 @@ class Chain:
         self, kernel: Callable[..., None], target: Target, walk_size: int, stream: np.random.SeedSequence
     ) -> None:
         self.kernel, self.target, self.walk_size = kernel, target, walk_size
-        self.world = world_of(target.environment)
+        self.world = world_of(target.environment, 0 if target.anatomy.is_soft else target.num_tasks)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
@@ -184,6 +185,7 @@ class Chain:
             task_step=np.full(num_tasks, 0.1),
             hyper_frame=_identities(target.num_groups, target.num_hyper),
             hyper_step=np.full(target.num_groups, 0.1),
+            pace=_pace(target, np.full(num_tasks, 0.1), np.full(target.num_groups, 0.1)),
         )
 
     def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
@@ -245,8 +247,8 @@ class Chain:
                 factor, scale = _reshaped(factor, scale, tasks[seen, :, : self.walk_size])
                 if follows:
                     hyper_z, task_z = latent_draws(self.anatomy, hyper[seen], tasks[seen])
-                    task_frame, task_step = _reshaped(task_frame, task_step, task_z)
-                    hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z)
+                    task_frame, task_step = _reshaped(task_frame, task_step, task_z, is_latent=True)
+                    hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z, is_latent=True)
             self.proposal = Proposal(
                 factor,
                 scale,
@@ -257,6 +259,7 @@ class Chain:
                 task_step,
                 hyper_frame,
                 hyper_step,
+                _pace(target, task_step, hyper_step),
             )
 
     # ---- to go on later ------------------------------------------------------------------------------------
@@ -296,24 +299,43 @@ def starting_point(target: Target, rng: np.random.Generator) -> tuple[np.ndarray
     return hyper[0], tries[chosen, np.arange(num_tasks)], tries
 
 
-def _shape(seen: np.ndarray) -> np.ndarray:
-    """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal."""
+def _pace(target: Target, task_step: np.ndarray, hyper_step: np.ndarray) -> np.ndarray:
+    """How many rounds of other moves between paths, and how many steps these have at most: what measured best.
+
+    Populations whose steps are short get nowhere by paths: they are spared most of them, and have more rounds of jumps.
+    Without populations paths are nearly all there is: the shorter their steps, the more of them.
+    """
+    if target.num_hyper == 0:
+        is_sparse = target.anatomy.link == NORMALISED  # or may be: Gaussian rewards leave nothing to jumps
+        return np.array([int(is_sparse), np.clip(round(3.0 / float(np.median(task_step))), 6, 200), 0])
+    together = int(np.clip(round(100.0 * float(np.median(hyper_step))), 2, 12))
+    return np.array([5 - together // 6, 4, together])
+
+
+def _shape(seen: np.ndarray, is_latent: bool) -> np.ndarray:
+    """Cholesky factors [M, d, d] of the covariance of draws [n, M, d], shrunk towards its diagonal.
+
+    Of latent draws that is shrunk towards 1, what it is before the data: chains that crawl at first seem narrow.
+    """
     count, _, size = seen.shape
     centred = seen - seen.mean(axis=0)
     covariance = np.einsum("nmi,nmj->mij", centred, centred) / count
     variance = np.einsum("mii->mi", covariance)
     floor = 1e-6 + 1e-3 * variance.mean(axis=1, keepdims=True)
-    trust = count / (count + 5.0 * size)
+    trust = count / (count + max(5.0 * size, 0.15 * size**2))  # there are size² / 2 numbers to learn
+    prior = variance ** (count / (count + size)) if is_latent else variance
     covariance *= trust
-    covariance[:, np.arange(size), np.arange(size)] += (1 - trust) * variance + floor
+    covariance[:, np.arange(size), np.arange(size)] += (1 - trust) * prior + floor
     return np.linalg.cholesky(covariance)
 
 
-def _reshaped(factor: np.ndarray, scale: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _reshaped(
+    factor: np.ndarray, scale: np.ndarray, seen: np.ndarray, is_latent: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Factors of the shape of draws [n, M, d], and scales [M] that leave the size of steps as it was."""
     if seen.shape[2] == 0:
         return factor, scale
-    new = _shape(seen)
+    new = _shape(seen, is_latent)
     return new, scale * _size(factor) / _size(new)
 
 

@@ -254,7 +254,7 @@ def _judge_choices(world, anatomy, data, room):
         )
         if lapse_place >= 0:
             lift[m, lapse_place] = by_lapse * lapse * (1.0 - lapse)
-    pull_back(world, policies, pull, worth, len(tasks))
+    pull_back(world, plans, policies, pull, worth, num_tasks)
     for m in range(num_tasks):
         if temperature_place >= 0 and tasks[m, temperature_place] > COLDEST:
             if is_soft:  # v = log Σ exp(c q) / c hangs on c, with q held

@@ -17,6 +17,7 @@ from numba import njit
 from manymotives.inference.latent import find_latent, judge, judge_again
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
+_any_order = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})  # sums in registers
 
 
 @_compiled
@@ -126,7 +127,7 @@ def _kick(momentum, slope, frame, step):
                 momentum[k, j] += frame[k, i, j] * force
 
 
-@_compiled
+@_any_order
 def _drift(z, momentum, frame, step):
     """z += step · F r."""
     count, size = momentum.shape

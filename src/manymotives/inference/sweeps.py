@@ -8,6 +8,7 @@ population, first together with its tasks and then without them:
     carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep about the
                 quantile of the population they were at; accept with the ratio of everything
     population  every hyperparameter, given the tasks' coordinates
+    faint       the concentration of a reward, with that reward in all tasks where it is too faint to be seen (`faint`)
     paths       a task, then a population with its tasks, follows the gradient (`paths`)
 
 Without `carry` the chains crawl: few choices leave a task's reward near its population, many tasks leave the population
@@ -15,14 +16,14 @@ near its tasks, and neither can move without the other.
 
 `metropolis_draws` moves hyperparameters by random steps. `gibbs_draws` draws them exactly, from a conjugate density
 where there is one and by slice sampling on the line otherwise, and does the same for lapse rates and, where planning
-does not hang on them, inverse temperatures. `hamiltonian_draws` adds paths. Dirichlet rewards are x / Σ x with
+does not hang on them, inverse temperatures. `hamiltonian_draws` adds the last two. Dirichlet rewards are x / Σ x with
 x ~ Gamma(α, 1): the population is moved given the shares alone (Σ x integrated out), and then Σ x is drawn given the
 population.
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
 and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
-functions from (`populations`, `trials`, `paths`, `latent`, `families`, `likelihood`, `gradient`, `warm`, `kernels`):
-after a change there, touch this one.
+functions from (`populations`, `trials`, `faint`, `paths`, `latent`, `families`, `likelihood`, `gradient`, `warm`,
+`updates`, `kernels`): after a change there, touch this one.
 """
 
 import math
@@ -42,6 +43,7 @@ from manymotives.families import (
     placed,
     statistics,
 )
+from manymotives.inference.faint import move_faint
 from manymotives.inference.latent import latent_room
 from manymotives.inference.paths import follow_populations, follow_tasks, prepare_paths
 from manymotives.inference.populations import (
@@ -61,8 +63,6 @@ from manymotives.models.target import COLDEST
 from manymotives.planning.lanes import WIDTH
 
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-LONGEST_PATH = 6  # steps
-BETWEEN = 5  # other moves for each path: where rewards are sparse, a path sees little of what a jump can reach
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -94,6 +94,7 @@ class Proposal(NamedTuple):
     task_step: np.ndarray  # [M]
     hyper_frame: np.ndarray  # [G, H, H]
     hyper_step: np.ndarray  # [G]
+    pace: np.ndarray  # [3] rounds of other moves between paths; steps of a task's path at most, of a population's
 
 
 class Tally(NamedTuple):
@@ -150,21 +151,23 @@ def hamiltonian_draws(rng, world, anatomy, data, state, proposal, thin, draws, t
     room = room_for(world, anatomy, len(state.tasks))
     paths = latent_room(world, anatomy, len(state.tasks), len(state.hyper))
     has_population = state.hyper.shape[1] > 0
+    between, longest, longest_together = proposal.pace
     for n in range(len(draws[0])):
         for _ in range(thin):
-            for _ in range(BETWEEN):
+            for _ in range(between):
                 _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
                 _carry(rng, world, anatomy, data, state, proposal, room, tally)
+                move_faint(rng, world, anatomy, data, state, room)
                 for g in range(len(state.hyper)):
                     draw_population(rng, anatomy, state, g)
                     refresh_totals(rng, anatomy, state, g)
             prepare_paths(world, anatomy, data, state, paths)
             frame, step = proposal.task_frame, proposal.task_step
-            follow_tasks(rng, world, anatomy, data, state, frame, step, LONGEST_PATH, paths, tally.task_paths)
+            follow_tasks(rng, world, anatomy, data, state, frame, step, longest, paths, tally.task_paths)
             if has_population:
                 frame, step = proposal.hyper_frame, proposal.hyper_step
                 follow_populations(
-                    rng, world, anatomy, data, state, frame, step, LONGEST_PATH, paths, tally.hyper_paths
+                    rng, world, anatomy, data, state, frame, step, longest_together, paths, tally.hyper_paths
                 )
                 for g in range(len(state.hyper)):
                     draw_population(rng, anatomy, state, g)

@@ -62,20 +62,13 @@ def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
 def plan_trials(world, anatomy, data, plans, trial, owner, count):
     """Rewards, temperatures and plans of trials of tasks `owner` [N]."""
     known_temperature, temperature_place = data.temperature, anatomy.temperature
-    rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
+    rewards, temperature = plans.rewards, plans.temperature
     set_rewards(anatomy, trial, rewards, count)
     for n in range(count):
         temperature[n] = known_temperature[owner[n]]
         if temperature_place >= 0:
             temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
-    padded = -(-count // WIDTH) * WIDTH
-    for n in range(count, padded):  # idle lanes repeat the first
-        temperature[n] = temperature[0]
-        for s in range(actions.shape[1]):
-            actions[n, s] = actions[0, s]
-            for a in range(rewards.shape[2]):
-                rewards[n, s, a] = rewards[0, s, a]
-    plan_again(world, plans, anatomy.is_soft, padded)
+    plan_again(world, plans, anatomy.is_soft, count)
 
 
 @_compiled

@@ -1,7 +1,8 @@
 """Planning inside compiled loops, for samplers that change rewards a little at a time and want their values again.
 
-Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Large
-ones: one reward after the other by Gauss–Seidel sweeps over the non-zero transitions, begun from the values before.
+Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Larger
+ones: one reward after the other, from the inverse that was right before (`updates`). The largest: Gauss–Seidel sweeps
+over the non-zero transitions, begun from the values before.
 """
 
 from functools import cache
@@ -14,11 +15,15 @@ from manymotives.environment import Environment
 from manymotives.planning.addresses import call, pointer
 from manymotives.planning.compiled import suits
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
+from manymotives.planning.lanes import WIDTH
 from manymotives.planning.problem import LIMIT, allowed_actions
+from manymotives.planning.updates import plan_by_updates, pull_back_by_updates
 
 PRECISION = 1e-11  # of swept values, relative to the largest
 SWEEP_LIMIT = 100_000
 RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
+UPDATED = (12, 256)  # states for which plans are updated, …
+FEW = 4  # … as long as they are so few: more fill the lanes of a batch
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -35,6 +40,7 @@ class World(NamedTuple):
     num_actions: int
     discount: float
     planner: int  # the address of `planner`
+    by_updates: bool
 
 
 class Plans(NamedTuple):
@@ -47,10 +53,18 @@ class Plans(NamedTuple):
     actions: np.ndarray  # [N, S]
     residual: np.ndarray  # [N]
     solves: np.ndarray  # [N]
+    inverse: np.ndarray  # [N, S, S] of I − T_π, where plans are updated
+    taken: np.ndarray  # [N, S] the π it belongs to
+    age: np.ndarray  # [N] changes since it was made; −1: never
 
 
-def world_of(environment: Environment) -> World:
-    """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts."""
+def world_of(environment: Environment, inverses: int = 0) -> World:
+    """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts.
+
+    `inverses`: how many plans are to be updated, all of them greedy. 0: none.
+    """
+    size = environment.num_states
+    by_updates = UPDATED[0] <= size <= UPDATED[1] and 0 < inverses <= FEW
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
     return World(
@@ -63,6 +77,7 @@ def world_of(environment: Environment) -> World:
         num_actions=environment.num_actions,
         discount=float(environment.discount),
         planner=planner(),
+        by_updates=by_updates,
     )
 
 
@@ -116,6 +131,7 @@ def planner() -> int:
 @_compiled
 def empty_plans(world, count, per_state):
     size, actions = world.num_states, world.num_actions
+    kept = count if world.by_updates else 0
     return Plans(
         np.zeros((count, size, per_state)),
         np.ones(count),
@@ -124,6 +140,9 @@ def empty_plans(world, count, per_state):
         np.zeros((count, size), dtype=np.int64),
         np.zeros(count),
         np.zeros(count, dtype=np.int64),
+        np.zeros((kept, size, size)),
+        np.zeros((kept, size), dtype=np.int64),
+        np.full(kept, -1, dtype=np.int64),
     )
 
 
@@ -133,7 +152,12 @@ def plan_again(world, plans, is_soft, count):
 
     residual [N] is left as inf where no plan was found.
     """
+    if world.by_updates:
+        for n in range(count):
+            plan_by_updates(world, plans, n, LIMIT)
+        return
     if world.transitions.size > 0:
+        count = _fill_lanes(plans, count)
         call(
             world.planner,
             (
@@ -169,6 +193,20 @@ def plan_again(world, plans, is_soft, count):
     before = np.empty(world.num_states)
     for n in range(count):
         _sweep(world, plans, is_soft, n, table, before)
+
+
+@_compiled
+def _fill_lanes(plans, count):
+    """Idle lanes repeat the first plan; the number of lanes."""
+    rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
+    padded = -(-count // WIDTH) * WIDTH
+    for n in range(count, padded):
+        temperature[n] = temperature[0]
+        for s in range(actions.shape[1]):
+            actions[n, s] = actions[0, s]
+            for a in range(rewards.shape[2]):
+                rewards[n, s, a] = rewards[0, s, a]
+    return padded
 
 
 @_compiled
@@ -208,14 +246,18 @@ def _sweep(world, plans, is_soft, n, table, before):
 
 
 @_compiled
-def pull_back(world, policies, pull, worth, count):
+def pull_back(world, plans, policies, pull, worth, count):
     """What the values are worth to a function of q that has the gradient `pull` [N, S, A] there: worth [N, S].
 
     pull + worth · π is then its gradient in the rewards: q = r + T v and v = q_π say that worth = Tᵀ pull + T_πᵀ worth.
-    `policies` [N, S, A] are those the values belong to: greedy, or soft.
+    `policies` [N, S, A] are those the values of `plans` belong to: greedy, or soft.
     """
+    if world.by_updates:
+        for n in range(count):
+            pull_back_by_updates(world, plans, pull, worth, n)
+        return
     if world.transitions.size > 0:
-        pull_back_batch(world.transitions, policies, pull, count, worth)
+        pull_back_batch(world.transitions, policies, pull, -(-count // WIDTH) * WIDTH, worth)
         return
     arrived = np.empty(world.num_states)
     for n in range(count):
