@@ -14,7 +14,7 @@ import manymotives as mm
 from manymotives.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.families import BETA, GAMMA
 from manymotives.families import latent as compiled_latent
-from manymotives.inference import Progress
+from manymotives.inference import Progress, sweeps
 from manymotives.inference.device_density import (
     data_of,
     judge_given_tasks,
@@ -28,7 +28,6 @@ from manymotives.inference.device_density import (
     sums_of,
 )
 from manymotives.inference.latent import judge, latent_room
-from manymotives.inference.sweeps import Data
 from manymotives.planning.warm import world_of
 from places import HOUSE, TRIANGLE
 
@@ -58,8 +57,8 @@ def demonstrations(environment, tasks=("ann", "bob"), steps=20, seed=0):
 
 def compiled(target, hyper_z, task_z):
     """Densities and gradients that the compiled chains have, for z [C, G, H] and [C, M, D]."""
-    data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
     world = world_of(target.environment)
+    data = sweeps.data_of(target, world, follows_paths=True)
     names = ("task_density", "population_density", "task_slope", "population_slope")
     found = []
     for populations, tasks in zip(hyper_z, task_z):

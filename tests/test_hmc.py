@@ -7,7 +7,7 @@ from scipy import stats
 import manymotives as mm
 from manymotives import families
 from manymotives.inference.latent import find_latent, judge, judge_again, latent_draws, latent_room
-from manymotives.inference.sweeps import Data
+from manymotives.inference.sweeps import data_of
 from manymotives.planning.warm import world_of
 from places import HOUSE
 
@@ -31,8 +31,9 @@ def bound(name):
     rewards = RNG.dirichlet(np.ones(HOUSE.num_states), size=3)
     demonstrations = mm.simulate(HOUSE, rewards, mm.Softmax(6.0), steps=12, episodes=5, seed=1)
     target = MODELS[name].bind(HOUSE, demonstrations)
-    data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
-    room = latent_room(world_of(HOUSE), target.anatomy, target.num_tasks, target.num_groups)
+    world = world_of(HOUSE)
+    data = data_of(target, world, follows_paths=True)
+    room = latent_room(world, target.anatomy, target.num_tasks, target.num_groups)
     return target, data, room
 
 

@@ -12,7 +12,7 @@ from manymotives.errors import InputError
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import Data, Proposal, State, Tally
+from manymotives.inference.sweeps import Proposal, State, Tally, data_of, hamiltonian_draws
 from manymotives.models import Target
 from manymotives.models.target import Anatomy
 from manymotives.planning import plan
@@ -119,7 +119,7 @@ class Chain:
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
         self.anatomy = Anatomy(*parts)
-        self.data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy())
+        self.data = data_of(target, self.world, kernel is hamiltonian_draws)
         self.done = self.kept = 0
         self.acceptance = float("nan")
         self.is_warm = self.is_restored = False

@@ -30,6 +30,7 @@ from manymotives.families import (
 from manymotives.inference.trials import plan_trials
 from manymotives.models.gradient import likelihood_and_pull
 from manymotives.models.target import COLDEST
+from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import Plans, empty_plans, pull_back
 from manymotives.rewards import NORMALISED
@@ -126,6 +127,11 @@ def set_parameters_at(anatomy, values, parameters):
 @_compiled
 def judge(world, anatomy, data, room, hyper_z, task_z):
     """Densities and gradients at z of populations [G, H] and tasks [M, D], in `room`; −inf where they do not exist."""
+    call(data.path_judge, (world, anatomy, data, room, hyper_z, task_z))
+
+
+@_compiled
+def _judge(world, anatomy, data, room, hyper_z, task_z):
     _place(anatomy, room, hyper_z, task_z)
     _judge_choices(world, anatomy, data, room)
     _conclude(anatomy, room, hyper_z)

@@ -11,6 +11,7 @@ from numba import njit
 from manymotives.families import BETA, natural
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST
+from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import empty_plans, plan_again
 from manymotives.rewards import NORMALISED
@@ -45,6 +46,11 @@ def begin_trials(state, plans, trial, owner, count):
 @_compiled
 def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
     """Log-likelihoods of trials of tasks `owner` [N]; −inf where planning failed."""
+    call(data.trial_judge, (world, anatomy, data, plans, trial, owner, count, found))
+
+
+@_compiled
+def _judge_trials(world, anatomy, data, plans, trial, owner, count, found):
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
     plan_trials(world, anatomy, data, plans, trial, owner, count)

@@ -5,14 +5,13 @@ ones: one reward after the other, from the inverse that was right before (`updat
 over the non-zero transitions, begun from the values before.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import njit
 
 from manymotives.environment import Environment
-from manymotives.planning.addresses import call, pointer
+from manymotives.planning.addresses import address_of, call
 from manymotives.planning.compiled import suits
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
 from manymotives.planning.lanes import WIDTH
@@ -39,7 +38,8 @@ class World(NamedTuple):
     num_states: int
     num_actions: int
     discount: float
-    planner: int  # the address of `planner`
+    planner: int  # the address of `_plan_again`
+    puller: int  # the address of `_pull_back`
     by_updates: bool
 
 
@@ -67,7 +67,7 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
     by_updates = UPDATED[0] <= size <= UPDATED[1] and 0 < inverses <= FEW
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
-    return World(
+    world = World(
         transitions=np.array(environment.discount * dense, order="C"),
         indptr=matrix.indptr.astype(np.int64),
         indices=matrix.indices.astype(np.int64),
@@ -76,56 +76,15 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
         num_states=environment.num_states,
         num_actions=environment.num_actions,
         discount=float(environment.discount),
-        planner=planner(),
+        planner=0,
+        puller=0,
         by_updates=by_updates,
     )
-
-
-@cache
-def planner() -> int:
-    """The address of `plan_batch`, compiled when it is first wanted; see `addresses`."""
-
-    @cfunc(types.void(*[types.int64] * 19), cache=True, error_model="numpy")
-    def plan_at(
-        transitions,
-        forbidden,
-        rewards,
-        temperature,
-        first,
-        q,
-        value,
-        actions,
-        residual,
-        solves,
-        num_states,
-        num_actions,
-        per_state,
-        count,
-        num_temperatures,
-        num_first,
-        sweeps,
-        limit,
-        begin,
-    ):
-        plan_batch(
-            carray(pointer(transitions), (num_states * num_actions, num_states), np.float64),
-            carray(pointer(forbidden), (num_states * num_actions,), np.bool_),
-            carray(pointer(rewards), (count, num_states, per_state), np.float64),
-            carray(pointer(temperature), (num_temperatures,), np.float64),
-            carray(pointer(first), (num_first, num_states), np.int64),
-            sweeps,
-            limit,
-            begin,
-            count,
-            carray(pointer(q), (count, num_states, num_actions), np.float64),
-            carray(pointer(value), (count, num_states), np.float64),
-            carray(pointer(actions), (count, num_states), np.int64),
-            carray(pointer(residual), (count,), np.float64),
-            carray(pointer(solves), (count,), np.int64),
-        )
-
-    assert plan_at.address is not None
-    return plan_at.address
+    plans = empty_plans(world, WIDTH, 1)
+    return world._replace(
+        planner=address_of(_plan_again, world, plans, False, 1),
+        puller=address_of(_pull_back, world, plans, plans.q, plans.q, plans.value, 1),
+    )
 
 
 @_compiled
@@ -152,35 +111,32 @@ def plan_again(world, plans, is_soft, count):
 
     residual [N] is left as inf where no plan was found.
     """
+    call(world.planner, (world, plans, is_soft, count))
+
+
+@_compiled
+def _plan_again(world, plans, is_soft, count):
     if world.by_updates:
         for n in range(count):
             plan_by_updates(world, plans, n, LIMIT)
         return
     if world.transitions.size > 0:
         count = _fill_lanes(plans, count)
-        call(
-            world.planner,
-            (
-                world.transitions.ctypes.data,
-                world.forbidden.ctypes.data,
-                plans.rewards.ctypes.data,
-                plans.temperature.ctypes.data,
-                plans.actions.ctypes.data,
-                plans.q.ctypes.data,
-                plans.value.ctypes.data,
-                plans.actions.ctypes.data,
-                plans.residual.ctypes.data,
-                plans.solves.ctypes.data,
-                world.num_states,
-                world.num_actions,
-                plans.rewards.shape[2],
-                count,
-                count if is_soft else 0,
-                0 if is_soft else count,  # soft plans begin from nothing
-                3 + world.num_states // 6,
-                LIMIT,
-                0,
-            ),
+        plan_batch(
+            world.transitions,
+            world.forbidden,
+            plans.rewards,
+            plans.temperature[: count if is_soft else 0],
+            plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
+            3 + world.num_states // 6,
+            LIMIT,
+            0,
+            count,
+            plans.q,
+            plans.value,
+            plans.actions,
+            plans.residual,
+            plans.solves,
         )
         for n in range(count):
             largest = 1.0
@@ -252,6 +208,11 @@ def pull_back(world, plans, policies, pull, worth, count):
     pull + worth · π is then its gradient in the rewards: q = r + T v and v = q_π say that worth = Tᵀ pull + T_πᵀ worth.
     `policies` [N, S, A] are those the values of `plans` belong to: greedy, or soft.
     """
+    call(world.puller, (world, plans, policies, pull, worth, count))
+
+
+@_compiled
+def _pull_back(world, plans, policies, pull, worth, count):
     if world.by_updates:
         for n in range(count):
             pull_back_by_updates(world, plans, pull, worth, n)

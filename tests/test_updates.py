@@ -1,0 +1,65 @@
+"""Plans that are updated, reward after reward, are those made from nothing."""
+
+import numpy as np
+import pytest
+
+import manymotives as mm
+from manymotives.planning.warm import empty_plans, plan_again, pull_back, world_of
+
+PLACES = {
+    "a grid": mm.worlds.GridWorld((4, 5), slip=0.0, discount=0.9),
+    "a slippery grid with a goal": mm.worlds.GridWorld(
+        ["....", "....", "....", "...G"], slip=0.2, discount=0.95, terminal="G"
+    ),
+    "a labyrinth with missing actions": mm.worlds.Labyrinth(4, discount=0.9),
+    "random": mm.worlds.RandomMDP(20, 3, seed=1, discount=0.99),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize("step", [0.02, 1.0])
+def test_updated_plans_are_plans(name, on, step):
+    """Over more changes than an inverse is kept for."""
+    environment = PLACES[name]
+    size, actions = environment.num_states, environment.num_actions
+    world = world_of(environment, inverses=2)
+    assert world.by_updates
+    per_state = 1 if on == "state" else actions
+    plans = empty_plans(world, 16, per_state)
+    rng = np.random.default_rng(2)
+    plans.actions[:] = environment.available.argmax(axis=1)
+    rewards = rng.normal(size=(2, size, per_state))
+    for _ in range(150):
+        rewards += step * rng.normal(size=rewards.shape)
+        if on == "state_action":
+            rewards *= environment.available  # what cannot be done gives nothing
+        plans.rewards[:2] = rewards
+        plan_again(world, plans, False, 2)
+        assert np.all(plans.residual[:2] < np.inf)
+        expected = mm.plan(environment, rewards[..., 0] if on == "state" else rewards, on=on)
+        assert np.allclose(plans.value[:2], expected.value, rtol=1e-9, atol=1e-9)
+        inside = environment.available
+        assert np.allclose(plans.q[:2][:, inside], expected.q[:, inside], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_gradients_go_back_through_updated_plans(name):
+    environment = PLACES[name]
+    rng = np.random.default_rng(3)
+    shape = (16, environment.num_states, environment.num_actions)
+    rewards, pull = rng.normal(size=(16, environment.num_states, 1)), rng.normal(size=shape)
+    pull[:, ~environment.available] = 0.0
+    found = []
+    for inverses in (0, 4):
+        world = world_of(environment, inverses=inverses)
+        plans = empty_plans(world, 16, 1)
+        plans.actions[:] = environment.available.argmax(axis=1)
+        plans.rewards[:] = rewards
+        plan_again(world, plans, False, 16)
+        policies = np.zeros(shape)
+        np.put_along_axis(policies, plans.actions[:, :, None], 1.0, axis=2)
+        worth = np.zeros(shape[:2])
+        pull_back(world, plans, policies, pull, worth, 16)
+        found.append(worth)
+    assert np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
