@@ -77,6 +77,13 @@ def fit(model, method=QUICK, **options):
     return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
 
 
+def old_file(name):
+    """A posterior as it was saved before files held the choices."""
+    data = fit(mm.RewardPolicyModel()).data
+    data.drop_nodes("demonstrations").to_netcdf(name, engine="h5netcdf")
+    return name
+
+
 GALLERY = {
     # ---- environments
     "transitions of the wrong shape": lambda: mm.Environment(np.ones((2, 3)), discount=0.9),
@@ -296,6 +303,7 @@ GALLERY = {
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),
+    "choices that an old file does not hold": lambda: mm.load(old_file("old.nc")).demonstrations,
     "an unknown contrast": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("action"),
     "a table of an unknown task": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(tasks=["eve"]),
     "a level above one": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(level=95.0),

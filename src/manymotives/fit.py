@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from manymotives.archive import plain_labels
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
@@ -19,7 +20,6 @@ from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCa
 from manymotives.labelling import (
     label_policy_optimality,
     label_reward_policy,
-    plain_labels,
     stored_environment,
     watched_reward_policy,
 )

@@ -15,6 +15,8 @@ import pandas as pd
 import xarray as xr
 from arviz_stats import summary as described_by_arviz
 
+from manymotives.archive import compressed, restored_demonstrations
+from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
@@ -48,6 +50,11 @@ class Posterior:
     @property
     def tasks(self) -> tuple[Label, ...]:
         return tuple(json.loads(self.data.attrs["tasks"]))
+
+    @cached_property
+    def demonstrations(self) -> Demonstrations:
+        """What they did, every choice in its place in time."""
+        return restored_demonstrations(self.data)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -174,7 +181,7 @@ class Posterior:
         handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".tmp")
         os.close(handle)
         try:
-            self.data.to_netcdf(temporary, engine="h5netcdf")
+            self.data.to_netcdf(temporary, engine="h5netcdf", encoding=compressed(self.data))
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask)  # as any new file, not private as temporary ones
