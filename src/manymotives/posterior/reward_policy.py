@@ -13,7 +13,7 @@ from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
-from manymotives.posterior.common import Posterior
+from manymotives.posterior.common import Posterior, in_unit_range
 from manymotives.sharing import Pooled, Separate
 
 
@@ -44,7 +44,8 @@ class RewardPolicyPosterior(Posterior):
     def canonical(self) -> xr.Dataset:
         """As every posterior's, with the scale moved into `inverse_temperature`."""
         temperature = self.inverse_temperatures
-        reward, scale = self._in_unit_range(temperature.values if self.model.choice.is_soft else None)
+        soft = temperature.values if self.model.choice.is_soft else None
+        reward, scale = in_unit_range(self.environment, self.model.reward.on, self.rewards, soft)
         return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
