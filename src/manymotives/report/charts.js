@@ -34,7 +34,7 @@ function ticks(low, high, wanted) {
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * size).find((s) => s >= rough * 0.999);
   const found = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-6 && found.length < 30; at += step) found.push(at);
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-6 && found.length < 30; n++) found.push(n === 0 ? 0 : n * step);
   return found;
 }
 
@@ -53,7 +53,7 @@ function colour(share) {
 const ink = (share) => (share > 0.5 ? "#000" : "#fff");
 
 function axis(svg, x, low, high, top, bottom, unit, width) {
-  for (const at of ticks(low, high, Math.max(3, Math.min(8, (x(high) - x(low)) / 70)))) {
+  for (const at of ticks(low, high, Math.max(4, Math.min(8, (x(high) - x(low)) / 70)))) {
     put(svg, "line", { x1: x(at), x2: x(at), y1: top, y2: bottom, class: "grid" });
     put(svg, "text", { x: x(at), y: bottom + 15, class: "tick", "text-anchor": "middle" }, tidy(at));
   }
@@ -105,7 +105,7 @@ function intervals(box, spec) {
   const named = thick > 9;
   const key = spec.legend || [];
   const width = Math.max(260, box.clientWidth || 700);
-  const room = named ? Math.min(width * 0.36, 12 + 6.6 * Math.max(6, ...rows.map((r) => [...r.label].length))) : 12;
+  const room = named ? Math.min(width * 0.36, 12 + 7.4 * Math.max(6, ...rows.map((r) => [...r.label].length))) : 12;
   const above = legendHeight(key, width) + 6;
   const { svg } = canvas(box, above + rows.length * thick + 46);
   legend(svg, key, 12, width);
@@ -123,7 +123,7 @@ function intervals(box, spec) {
     const group = put(svg, "g", { class: "row", "data-tip": row.tip, tabindex: named ? 0 : null, "aria-label": row.tip });
     put(group, "rect", { x: 0, y: y - thick / 2, width, height: thick, class: "hit" });
     if (row.gap) put(svg, "line", { x1: 0, x2: width, y1: y - thick / 2, y2: y - thick / 2, class: "cut" });
-    if (named) put(group, "text", { x: room, y: y + 4, class: "name", "text-anchor": "end" }, clip(row.label, Math.floor((room - 8) / 6.4)));
+    if (named) put(group, "text", { x: room, y: y + 4, class: "name", "text-anchor": "end" }, clip(row.label, Math.floor((room - 8) / 7.2)));
     if (row.plo !== undefined && row.plo !== null)
       put(group, "rect", { x: x(row.plo), y: y - thick * 0.28, width: Math.max(1, x(row.phi) - x(row.plo)), height: thick * 0.56, class: "prior" });
     if (row.lo !== undefined && row.lo !== null) put(group, "line", { x1: x(row.lo), x2: x(row.hi), y1: y, y2: y, class: "post" });
@@ -146,7 +146,7 @@ function maps(box, spec) {
   const zoom = Math.min((cell - 16) / (x1 - x0), 340 / (y1 - y0), 74 / size);
   const tall = (y1 - y0) * zoom;
   const rows = Math.ceil(spec.panels.length / columns);
-  const bar = spec.low === undefined ? 0 : 52;
+  const bar = spec.low === undefined ? 0 : 60;
   const { svg } = canvas(box, rows * (tall + 34) + bar);
   const share = (v) => (v - spec.low) / (spec.high - spec.low || 1);
   spec.panels.forEach((panel, number) => {
@@ -192,13 +192,13 @@ function colourBar(svg, spec, x, y, width) {
 function heat(box, spec) {
   const width = Math.max(260, box.clientWidth || 700);
   const longest = Math.max(...spec.rows.map((r) => [...r].length), 3);
-  const room = Math.min(width * 0.28, 10 + 6.4 * longest);
-  const size = Math.max(4, Math.min(30, (width - room - 6) / spec.cols.length));
-  const deep = Math.max(8, Math.min(22, size, 900 / spec.rows.length));
+  const room = Math.min(width * 0.28, 10 + 7.4 * longest);
+  const turned = Math.max(...spec.cols.map((c) => [...c].length)) * 6.6 > (width - room - 6) / spec.cols.length - 2;
+  const size = Math.max(4, Math.min(44, (width - room - (turned ? 46 : 6)) / spec.cols.length));
+  const deep = Math.max(8, Math.min(24, size, 900 / spec.rows.length));
   const names = size >= 11 && spec.cols.length <= 60;
-  const turned = Math.max(...spec.cols.map((c) => [...c].length)) * 6.4 > size - 2;
-  const head = names ? (turned ? Math.min(96, 12 + 6 * Math.max(...spec.cols.map((c) => [...c].length))) : 20) : 6;
-  const { svg } = canvas(box, head + deep * spec.rows.length + 54);
+  const head = names ? (turned ? Math.min(112, 14 + 6.2 * Math.max(...spec.cols.map((c) => [...c].length))) : 20) : 6;
+  const { svg } = canvas(box, head + deep * spec.rows.length + 60);
   const share = (v) => (v - spec.low) / (spec.high - spec.low || 1);
   if (names) spec.cols.forEach((name, c) => {
     const x = room + (c + 0.5) * size;
@@ -207,7 +207,7 @@ function heat(box, spec) {
   });
   spec.rows.forEach((name, r) => {
     const y = head + r * deep;
-    if (deep >= 11) put(svg, "text", { x: room - 5, y: y + deep / 2 + 4, class: "name", "text-anchor": "end" }, clip(name, Math.floor((room - 8) / 6.2)));
+    if (deep >= 11) put(svg, "text", { x: room - 5, y: y + deep / 2 + 4, class: "name", "text-anchor": "end" }, clip(name, Math.floor((room - 8) / 7.2)));
     spec.cols.forEach((column, c) => {
       const value = spec.values[r][c];
       if (value === null) return;
@@ -220,7 +220,7 @@ function heat(box, spec) {
 // ---- points --------------------------------------------------------------------------------------------------------
 
 function points(box, spec) {
-  const width = Math.min(640, Math.max(260, box.clientWidth || 640));
+  const width = Math.min(540, Math.max(260, box.clientWidth || 540));
   const xs = spec.points.map((p) => p.x), ys = spec.points.map((p) => p.y);
   const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const span = Math.max(x1 - x0, y1 - y0, 1e-9);
@@ -251,7 +251,7 @@ function points(box, spec) {
 }
 
 function agreement(box, spec) {
-  const width = Math.min(560, Math.max(260, box.clientWidth || 560));
+  const width = Math.min(480, Math.max(260, box.clientWidth || 480));
   const side = width - 62, top = legendHeight(spec.legend, width) + 4;
   const { svg } = canvas(box, top + side + 46);
   legend(svg, spec.legend, 12, width);

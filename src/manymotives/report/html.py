@@ -45,7 +45,7 @@ def data_block(name: str, value: Any) -> Markup:
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         written = written.replace(character, f"\\u{ord(character):04x}")
-    return Markup(f'<script type="application/json" id="{escape(name)}">{written}</script>')
+    return Markup(f'<script type="application/json" id="data-{escape(name)}">{written}</script>')
 
 
 def table(headings: list[Any], rows: list[list[Any]], *, caption: str, sort: bool = True) -> Markup:
@@ -53,11 +53,12 @@ def table(headings: list[Any], rows: list[list[Any]], *, caption: str, sort: boo
 
     A cell is text, a number with its text as (number, text), or markup.
     """
-    head = element("tr", [_heading(heading, sort) for heading in headings])
+    numeric = [bool(rows) and _is_number(rows[0][column]) for column in range(len(headings))]
+    head = element("tr", [_heading(heading, sort, right) for heading, right in zip(headings, numeric)])
     body = [element("tr", [_cell(cell) for cell in row]) for row in rows]
     whole = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", head),
         element("tbody", body),
         class_="sortable" if sort else None,
@@ -65,19 +66,24 @@ def table(headings: list[Any], rows: list[list[Any]], *, caption: str, sort: boo
     return element("div", whole, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
-def _heading(heading: Any, sort: bool) -> Markup:
+def _heading(heading: Any, sort: bool, right: bool) -> Markup:
+    kind = "number" if right else None
     if not sort:
-        return element("th", heading, scope="col")
-    return element("th", element("button", heading, type="button"), scope="col", aria_sort="none")
+        return element("th", heading, scope="col", class_=kind)
+    return element("th", element("button", heading, type="button"), scope="col", aria_sort="none", class_=kind)
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, tuple | int | float) and not isinstance(cell, bool)
 
 
 def _cell(cell: Any) -> Markup:
     if isinstance(cell, tuple):
         number, shown = cell
-        return element("td", shown, class_="number", data_value=number)
-    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return element("td", str(shown).replace("-", "−"), class_="number", data_value=number)
+    if not _is_number(cell):
         return element("td", cell)
-    return element("td", f"{cell:,}" if isinstance(cell, int) else f"{cell:.3g}", class_="number", data_value=cell)
+    return _cell((cell, f"{cell:,}" if isinstance(cell, int) else f"{cell:.3g}"))
 
 
 def figure(name: str, *, title: str, described: str, how: Any, chooser: bool = False) -> Markup:

@@ -49,10 +49,11 @@ def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | 
 
 
 def moves_of(environment: Environment) -> np.ndarray:
-    """[S, A, 2]: which way each action leads on the drawing, on average."""
+    """[S, A, 2]: which way each action leads on the drawing, to where it leads most often."""
     assert environment.coordinates is not None
-    there = (environment.matrix @ environment.coordinates).reshape(*environment.available.shape, 2)
-    return np.where(environment.available[..., None], there - environment.coordinates[:, None], 0.0)
+    where = np.asarray(environment.matrix.argmax(axis=1)).reshape(environment.available.shape)
+    there = environment.coordinates[where] - environment.coordinates[:, None]
+    return np.where(environment.available[..., None], there, 0.0)
 
 
 def _spacing(spots: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 // What the page does: draws its figures, chooses subjects, sorts tables, shows values, changes its colours.
 "use strict";
 
-const read = (name) => JSON.parse(document.getElementById(name).textContent);
+const read = (name) => JSON.parse(document.getElementById(`data-${name}`).textContent);
 const DRAW = { intervals, maps, heat, points, agreement };
 const figures = read("figures");
 const wanted = read("rewards");
@@ -68,7 +68,8 @@ function drawActed(who) {
   acted.states.forEach((state, s) => {
     if (!acted.lives[s]) return;
     const seen = acted.made[who][s];
-    rows.push([state, seen, seen ? acted.actions[acted.most[who][s]] : "–", seen ? acted.most_share[who][s] / 100 : null, ...(acted.next ? [acted.actions[acted.next[who][s]], acted.next_share[who][s] / 100] : []), acted.actions[best[s]], sure[s] / 100]);
+    const share = (n) => [n, `${n} %`];
+    rows.push([state, [seen, seen], seen ? acted.actions[acted.most[who][s]] : "–", seen ? share(acted.most_share[who][s]) : [-1, "–"], ...(acted.next ? [acted.actions[acted.next[who][s]], share(acted.next_share[who][s])] : []), acted.actions[best[s]], share(sure[s])]);
   });
   fill("table-acted", rows);
 }
@@ -82,13 +83,16 @@ function fill(name, rows) {
     const line = document.createElement("tr");
     line.append(...row.map((value) => {
       const cell = document.createElement("td");
-      const number = typeof value === "number";
-      cell.textContent = number ? tidy(value) : value === null ? "–" : value;
-      if (number) { cell.className = "number"; cell.dataset.value = value; }
+      const number = typeof value === "number" || Array.isArray(value);
+      const [amount, shown] = Array.isArray(value) ? value : [value, number ? value.toFixed(2).replace("-", "−") : value ?? "–"];
+      cell.textContent = shown;
+      if (number) { cell.className = "number"; cell.dataset.value = amount; }
       return cell;
     }));
     return line;
   }));
+  const headings = document.querySelectorAll(`#${name} th`);
+  (rows[0] || []).forEach((value, i) => headings[i].classList.toggle("number", typeof value === "number" || Array.isArray(value)));
   const heading = document.querySelector(`#${name} th[aria-sort="ascending"], #${name} th[aria-sort="descending"]`);
   if (heading) sortBy(heading, heading.getAttribute("aria-sort"));
 }

@@ -38,7 +38,7 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
                 title="Where to go",
                 described="Map with an arrow in every state, along the best action; the table below has the same in "
                 "words.",
-                how="An arrow points where the best action leads on average, a ring means staying. The fainter, the "
+                how="An arrow points where the best action mostly leads, a ring means staying. The fainter, the "
                 "fewer draws of the posterior agree. Hover for the action and for what the subject did.",
                 chooser=True,
             )

@@ -46,8 +46,8 @@ def in_short(content: Content) -> Markup:
     points = [
         (
             "wants",
-            f"The data changed what can be said about {per_cent(moved.mean())} of the {moved.size:,} rewards "
-            "noticeably; the others are as the prior had them."
+            f"{int(moved.sum()):,} of {moved.size:,} rewards were moved noticeably by the data"
+            + ("." if moved.all() else "; the others are as the prior had them: assumptions, not findings.")
             + (
                 f" Of {pairs.size:,} differences between two of them, {per_cent(pairs.mean())} have a settled sign."
                 if pairs.size
@@ -73,7 +73,14 @@ def in_short(content: Content) -> Markup:
             )
         )
     mixed = posterior.data.attrs.get("mixing")
-    points.append(("convergence", f"The chains have mixed: {mixed}." if mixed else "See whether the sampler worked."))
+    points.append(
+        (
+            "convergence",
+            f"The chains have mixed: {mixed}."
+            if mixed
+            else "The sampler did not pass every check, or makes no chains that could be checked.",
+        )
+    )
     return element(
         "section",
         element("h2", "In short"),
@@ -118,8 +125,12 @@ def what_was_fitted(content: Content) -> Markup:
         ("Subjects", f"{len(posterior.tasks):,}: {listed(list(posterior.tasks))}"),
         (
             "Choices",
-            f"{int(made.sum()):,}; each subject made from {int(made.min()):,} to {int(made.max()):,}, median "
-            f"{np.median(made):,.0f}",
+            f"{int(made.sum()):,}; "
+            + (
+                f"{int(made.min()):,} of each subject"
+                if made.min() == made.max()
+                else f"from {int(made.min()):,} to {int(made.max()):,} of a subject, median {np.median(made):,.0f}"
+            ),
         ),
         ("Episodes", _episodes(posterior)),
         (

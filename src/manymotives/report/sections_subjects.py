@@ -104,8 +104,8 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
                 "distances",
                 title="All distances",
                 described="Heat map of the distance between every two subjects.",
-                how="Dark: alike. Those who are alike stand together; a "
-                "dark block along the diagonal would be a group.",
+                how="Dark: alike. Those who are alike stand together, so that a dark block along the diagonal is some "
+                "who want the same. A few such blocks arise by chance; whether they are more than that is said above.",
             )
         )
     parts += [

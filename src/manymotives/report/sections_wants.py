@@ -30,7 +30,7 @@ def labels(learnt: Learning) -> list[str]:
 
 def unit(content: Content) -> str:
     if content.posterior.model.reward.on == "state_action":
-        return "cost against the best action there (largest = 1)"
+        return "value against the best action there (range = 1)"
     if content.posterior.environment.is_terminal.any():
         return "reward (range = 1)"
     return "reward against own average (range = 1)"
@@ -127,7 +127,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 "everyone",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean reward of subjects (rows) and states (columns).",
-                how="One row a subject, one column a state; yellow is wanted, dark blue is avoided."
+                how="One row a subject, one column a reward; yellow is wanted, dark blue is avoided."
                 + _shown(content)
                 + " Hover for numbers.",
             )
@@ -144,9 +144,9 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
     all_cells = int(unmoved.all(axis=0).sum())
     settled, pairs = learnt.settled[who], len(learnt.pairs)
     measured = [
-        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards ({per_cent(unmoved.mean())}) are as the prior had them: "
-        f"no statement about them changed its probability by more than {UNMOVED:.0%}".replace("%", " %")
-        + f". For {all_cells:,} of {len(learnt.cells):,} that holds for every subject.",
+        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are as the prior had them: no statement about them "
+        f"changed its probability by more than {per_cent(UNMOVED)}."
+        + (f" Of {all_cells:,} states or pairs that is so for every subject." if all_cells else ""),
         f"The typical reward has {np.median(learnt.sd_ratio[who]):.2f} times the standard deviation it had before the "
         "data.",
     ]
@@ -279,21 +279,27 @@ def _subjects_table(content: Content) -> Markup:
     learnt, names = content.learning, labels(content.learning)
     first = int(learnt.has_population)
     counts = content.sample.counts.sum(axis=(1, 2))
+    on_states = content.posterior.model.reward.on == "state"
+    surest = _surest(learnt)
     rows = []
     for number in range(first, len(learnt.who)):
         best = int(learnt.mean[number].argmax())
-        unlearnt = learnt.unmoved[number].mean()
+        learnt_about = float((~learnt.unmoved[number]).mean())
+        wants: list[Any] = [shortened(names[best]), (learnt.mean[number, best], f"{learnt.mean[number, best]:.2f}")]
+        if not on_states:  # the best action costs nothing in every state: say which is surely better than another
+            pair = surest[number][0][:2] if surest[number] else None
+            wants = ["none" if pair is None else f"{shortened(names[pair[0]])}, not {shortened(names[pair[1]])}"]
         rows.append(
             [
                 shortened(learnt.who[number]),
                 int(counts[number - first]),
-                shortened(names[best]),
-                (learnt.mean[number, best], f"{learnt.mean[number, best]:.2f}"),
+                *wants,
                 int(learnt.settled[number].sum()),
-                (1 - unlearnt, per_cent(1 - unlearnt)),
+                (learnt_about, per_cent(learnt_about)),
             ]
         )
-    headings = ["subject", "choices", "wants most", "posterior mean", "settled differences", "rewards learnt about"]
+    wanted = ["wants most", "posterior mean"] if on_states else ["surest preference"]
+    headings = ["subject", "choices", *wanted, "settled differences", "rewards learnt about"]
     return table(headings, rows, caption="Every subject. Press a heading to sort.")
 
 

@@ -102,7 +102,12 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
     if not environment.is_terminal.any():
         said.append(
             "Adding the same amount to every reward changes no choice: whether somebody likes everything or nothing "
-            "cannot be seen. Rewards are therefore shown relative to the subject's own average."
+            "cannot be seen."
+            + (
+                " Rewards are therefore shown relative to the subject's own average."
+                if model.reward.on == "state"
+                else ""
+            )
         )
     else:
         said.append(
