@@ -1,5 +1,6 @@
 """What the command line can do: one command, one file."""
 
 from manymotives.commands.demo import demo
+from manymotives.commands.report import report
 
-__all__ = ["demo"]
+__all__ = ["demo", "report"]

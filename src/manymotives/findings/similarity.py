@@ -8,10 +8,11 @@ where V is the expected value for j's reward from the places where choices were 
 an agent that picks any action alike. 0: the goals of i serve j as well as its own; 1: no better than acting blindly.
 Nothing that choices cannot tell (scale, constants, shaping) enters. Both directions are averaged, then all draws.
 
-Groups: in each draw, subjects are points (classical scaling), cut into 2, 3, … groups (Ward), and judged by how much
-closer they are to their own group than to the next one (mean silhouette). The same is done for as many points from one
-normal cloud of the same covariance. Groups are supported where the subjects' best silhouette beats the cloud's in 95 %
-of the draws; their number is where it beats it by most.
+Groups: subjects are points whose distances are the expected ones (classical scaling), cut into 2, 3, … groups (Ward),
+and judged by how much closer they are to their own group than to the next one (mean silhouette). The same is done for
+as many points from normal clouds of the same covariance, which have no groups. Groups are supported where fewer than
+5 % of the clouds look as grouped; their number is where the subjects beat the clouds by most. How sure that is: each
+draw's own distances are cut into as many groups, and `together` counts how often two subjects end up in one.
 """
 
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ MOST_SUBJECTS = 150  # beyond it, those with the most choices
 FEWEST_FOR_GROUPS = 6
 MOST_GROUPS = 8
 SUPPORTED = 0.05
+CLOUDS = 199
 NO_GAIN = 1e-9  # of a reward's size: nothing is to be gained from it
 
 
@@ -40,7 +42,7 @@ class Clusters:
     """Whether subjects fall into groups, and into which."""
 
     number: int  # 1: none are supported
-    p_value: float  # how often one cloud without groups looks as grouped; nan where there are too few subjects
+    p_value: float  # share of clouds without groups that look as grouped; nan where there are too few subjects
     group: np.ndarray  # [M] 0, 1, …, the largest first
     together: np.ndarray  # [M, M] how often two are in one group, over draws
     silhouettes: pd.DataFrame  # groups, subjects, cloud: mean silhouettes
@@ -178,33 +180,27 @@ def clusters_of(draws: np.ndarray, *, seed: int = 0) -> Clusters:
     nobody = Clusters(1, np.nan, np.zeros(count, dtype=int), np.ones((count, count)), _table([], [], []))
     if count < FEWEST_FOR_GROUPS:
         return nobody
+    points = _scaled(draws.mean(axis=0))
+    if points.shape[1] == 0:  # all the same
+        return nobody
     rng = np.random.default_rng(seed)
     sizes = np.arange(2, min(MOST_GROUPS, count // 2) + 1)
-    ours, clouds, cuts = [], [], []
-    for distance in draws:
-        points = _scaled(distance)
-        if points.shape[1] == 0:  # all the same
-            continue
-        width, cut = _silhouettes(points, sizes)
-        ours.append(width)
-        cuts.append(cut)
-        cloud = rng.standard_normal(points.shape) * points.std(axis=0)
-        clouds.append(_silhouettes(cloud, sizes)[0])
-    if not ours:
-        return nobody
-    subjects, cloud = np.array(ours), np.array(clouds)
-    p_value = float((cloud.max(axis=1) >= subjects.max(axis=1)).mean())
-    table = _table(sizes, subjects.mean(axis=0), cloud.mean(axis=0))
+    subjects, cuts = _silhouettes(points, sizes)
+    spread = points.std(axis=0)
+    clouds = np.array([_silhouettes(rng.standard_normal(points.shape) * spread, sizes)[0] for _ in range(CLOUDS)])
+    p_value = float((1 + (clouds.max(axis=1) >= subjects.max()).sum()) / (1 + CLOUDS))
+    table = _table(sizes, subjects, clouds.mean(axis=0))
     if p_value >= SUPPORTED:
         return Clusters(1, p_value, nobody.group, nobody.together, table)
-    best = int((subjects - cloud).mean(axis=0).argmax())
-    cut = np.array(cuts)[:, best]  # [draws, M]
-    together = (cut[:, :, None] == cut[:, None, :]).mean(axis=0)
-    tree = linkage(squareform(1.0 - together, checks=False), "average")
-    group = fcluster(tree, int(sizes[best]), "maxclust")
-    _, group, size = np.unique(group, return_inverse=True, return_counts=True)
+    best = int((subjects - clouds.mean(axis=0)).argmax())
+    _, group, size = np.unique(cuts[best], return_inverse=True, return_counts=True)
     rank = np.argsort(np.argsort(-size, kind="stable"))
-    return Clusters(len(size), p_value, rank[group], together, table)
+    together = np.zeros((count, count))
+    for distance in draws:
+        own = _scaled(distance)
+        cut = _silhouettes(own, sizes[best : best + 1])[1][0] if own.shape[1] else np.zeros(count)
+        together += cut[:, None] == cut
+    return Clusters(len(size), p_value, rank[group], together / len(draws), table)
 
 
 def _scaled(distance: np.ndarray) -> np.ndarray:

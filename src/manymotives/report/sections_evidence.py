@@ -9,6 +9,7 @@ from arviz_stats import ess, rhat
 
 from manymotives.diagnostics import EFFECTIVE, RHAT
 from manymotives.findings import PredictiveCheck
+from manymotives.plots.findings import ladder_names
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import failed
@@ -56,13 +57,13 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
 
 def ladder_figure(score: Any) -> dict[str, Any]:
     rows = []
-    for row in score.table.to_dict("records"):
+    for name, row in zip(ladder_names(score.table), score.table.to_dict("records")):
         mid, error = float(row["log_likelihood"]), float(row["standard_error"])
         wide = 1.96 * error if np.isfinite(error) else 0.0
         if not np.isfinite(mid):
             continue
-        tip = f"{row['model']}\n{mid:.4f} nats a choice ± {wide:.4f}"
-        rows.append({"label": str(row["model"]), "mid": mid, "lo": mid - wide, "hi": mid + wide, "tip": tip})
+        tip = f"{name}\n{mid:.4f} nats a choice ± {wide:.4f}"
+        rows.append({"label": name, "mid": mid, "lo": mid - wide, "hi": mid + wide, "tip": tip})
     legend = [["dot", "held-out log-likelihood"], ["line", "95 % interval"]]
     return {"kind": "intervals", "rows": rows, "unit": "nats per choice (0 = perfect)", "legend": legend}
 

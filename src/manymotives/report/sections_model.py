@@ -96,13 +96,13 @@ def groups_sentence(alike: Similarity) -> str:
         return "There are too few subjects, or they are too much alike, to ask whether they fall into groups."
     if not groups.is_supported:
         return (
-            "No groups of subjects are supported: they are spread as one group without clusters would be "
+            "No groups of subjects are supported: they are spread as one group without any would be "
             f"(p = {groups.p_value:.2f})."
         )
     sizes = ", ".join(str(size) for size in np.bincount(groups.group))
     return (
-        f"Subjects fall into {groups.number} groups (of {sizes}); one group without clusters would look so grouped in "
-        f"{per_cent(groups.p_value)} of draws."
+        f"Subjects fall into {groups.number} groups (of {sizes}); without groups, subjects would look so grouped "
+        f"in {per_cent(groups.p_value)} of cases."
     )
 
 

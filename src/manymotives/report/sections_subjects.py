@@ -114,14 +114,16 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
             element("summary", "How groups are decided"),
             element(
                 "p",
-                "In each draw, subjects are cut into 2, 3, … groups (Ward's method, on classical scaling of the "
-                "distances) and judged by the mean silhouette: how much closer they are to their own group than to the "
-                "next. The same is done for as many points from one normal cloud with the same covariance, which has "
-                "no groups. Groups are supported where the subjects' best silhouette beats the cloud's in at least 95 "
-                "% of draws; their number is where it beats it by most.",
+                "Subjects are placed so that their distances are the expected ones (classical scaling), cut into 2, 3, "
+                "… groups (Ward's method) and judged by the mean silhouette: how much closer they are to their own "
+                "group than to the next. The same is done for as many points from 199 normal clouds with the same "
+                "covariance, which have no groups. Groups are supported where fewer than 5 % of the clouds look as "
+                "grouped; their number is where the subjects beat the clouds by most. How sure each member is: the "
+                "distances of each draw of the posterior are cut into as many groups, and it is counted how often it "
+                "is together with the others of its group.",
             ),
             table(
-                ["groups", "silhouette of subjects", "of one cloud"],
+                ["groups", "silhouette of subjects", "of clouds"],
                 [[int(g), float(s), float(c)] for g, s, c in records(groups.silhouettes)],
                 caption="Mean silhouette by number of groups: 1 is perfect, 0 none",
             ),
