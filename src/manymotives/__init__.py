@@ -34,6 +34,7 @@ from manymotives.posterior import Posterior
 from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.recovery import Recovery, recover
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.scoring import Score, score
 from manymotives.sharing import Hierarchical, Pooled, Separate
 from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
@@ -70,6 +71,7 @@ __all__ = [
     "Recovery",
     "RewardPolicyModel",
     "RewardSet",
+    "Score",
     "Separate",
     "SoftOptimal",
     "Softmax",
@@ -94,6 +96,7 @@ __all__ = [
     "read_demonstrations",
     "read_environment",
     "recover",
+    "score",
     "simulate",
     "theorem_bound",
     "worlds",
