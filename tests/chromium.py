@@ -68,7 +68,9 @@ class Chromium:
 
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """A file, in a window of this size, until it has loaded and drawn."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         scheme = "dark" if dark else "light"
         self.send("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()

@@ -41,6 +41,7 @@ from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.recovery import Recovery, recover
 from manymotives.report import report
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.scoring import Score, score
 from manymotives.sharing import Hierarchical, Pooled, Separate
 from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
@@ -77,6 +78,7 @@ __all__ = [
     "Recovery",
     "RewardPolicyModel",
     "RewardSet",
+    "Score",
     "Separate",
     "SoftOptimal",
     "Softmax",
@@ -109,6 +111,7 @@ __all__ = [
     "read_environment",
     "recover",
     "report",
+    "score",
     "simulate",
     "theorem_bound",
     "worlds",

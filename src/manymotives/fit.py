@@ -203,6 +203,11 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     return WAYS[type(model)].posterior(data, model, stored_environment(data))
 
 
+def method_of(posterior: Posterior) -> Any:
+    """The method that made a posterior, with its settings."""
+    return from_record(json.loads(posterior.data.attrs["method"]), KINDS)
+
+
 def _article(kind: Any) -> str:
     return "a Posterior, such as mm.load reads" if kind == Posterior | None else f"mm.{kind.__name__}"
 

@@ -13,7 +13,9 @@ from manymotives.scoring import Score
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run saved by `manymotives fit` or `posterior.save`.", show_default=False)],
+    run: Annotated[
+        Path, typer.Argument(help="A run saved by `manymotives fit` or `posterior.save`.", show_default=False)
+    ],
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
     score: Annotated[
         list[Path] | None,
