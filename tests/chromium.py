@@ -17,6 +17,7 @@ from typing import Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60.0  # seconds, for anything
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
 
 
 def program() -> str | None:
@@ -77,7 +78,7 @@ class Chromium:
         self.send("Page.navigate", url=path.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        self.run(DRAWN)
 
     def run(self, script: str) -> Any:
         """The value of some JavaScript in the page."""
@@ -90,12 +91,18 @@ class Chromium:
 
     def click(self, selector: str) -> None:
         """As a person does: scroll there, move there, press."""
-        box = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center', behavior: "
-            "'instant'}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
-        )
+        box = self.middle_of(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def middle_of(self, selector: str) -> list[float]:
+        """Where an element is, once it has been scrolled into sight."""
+        return self.run(
+            f"(async () => {{ const found = document.querySelector({json.dumps(selector)}); "
+            "found.scrollIntoView({block: 'center', behavior: 'instant'}); "
+            f"await {DRAWN}; const box = found.getBoundingClientRect(); "
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
         taken = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

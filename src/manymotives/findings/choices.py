@@ -11,6 +11,7 @@ A p near 0 is a misfit; for predictability one near 1 is, too. The data were use
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,9 +48,9 @@ def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> Predict
     observed = counts.values
     made = observed.sum(axis=2)
     again = _repeatable(sample)
-    found: dict[str, list[np.ndarray]] = {}
+    found: dict[str, list[Any]] = {}
 
-    def keep(**values: np.ndarray) -> None:
+    def keep(**values: Any) -> None:
         for name, value in values.items():
             found.setdefault(name, []).append(value)
 

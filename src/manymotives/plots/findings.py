@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from manymotives.errors import InputError
 from manymotives.findings import PredictiveCheck, Similarity, learning, predictive_check, similarity
 from manymotives.labels import Label, index_of
-from manymotives.plots.common import COLOURS, axes_for
+from manymotives.plots.common import COLOURS, axes_for, written
 from manymotives.posterior import Posterior
 
 MARKERS = "osD^Pv*X"
@@ -24,8 +24,8 @@ def plot_policies(posterior: Posterior, task: Label | None = None, *, axes: Axes
     tasks = policies["task"].values.tolist()
     number = 0 if task is None else index_of(task if task in tasks else str(task), tasks, "task")
     counts = posterior.data["observed_data"].dataset["counts"].isel(task=number).values
-    states = [str(name) for name in policies["state"].values]
-    actions = [str(name) for name in policies["action"].values]
+    states = [written(name) for name in policies["state"].values]
+    actions = [written(name) for name in policies["action"].values]
     exists = posterior.environment.available
     made = counts.sum(axis=1, keepdims=True)
     share = np.where(exists & (made > 0), counts / np.maximum(made, 1), np.nan)
@@ -41,7 +41,7 @@ def plot_policies(posterior: Posterior, task: Label | None = None, *, axes: Axes
     axes.set_yticks(range(0, len(states), step), states[::step])
     axes.set_xlabel("action")
     axes.set_ylabel("state")
-    axes.set_title(f"{tasks[number]}: done, and best (ring)")
+    axes.set_title(f"{written(tasks[number])}: done, and best (ring)")
     return axes
 
 
@@ -60,7 +60,7 @@ def plot_similarity(posterior: Posterior | Similarity, *, axes: Axes | None = No
         axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
     if len(alike.who) <= 40:
         for name, place in zip(alike.who, alike.places):
-            axes.annotate(name if len(name) < 25 else name[:24] + "…", place, xytext=(5, 4), textcoords="offset points")
+            axes.annotate(written(name), place, xytext=(5, 4), textcoords="offset points")
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.15)
     axes.set_xlabel("distance (share of value lost by the other's goals)")
@@ -80,7 +80,7 @@ def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
         _, axes = plt.subplots(figsize=(6.5, 1.4 + 0.34 * len(table)), layout="constrained")
     error = 1.96 * table["standard_error"].fillna(0.0)
     axes.errorbar(table["log_likelihood"], place, xerr=error, fmt="o", color=COLOURS[0], markersize=5)
-    axes.set_yticks(place, ladder_names(table))
+    axes.set_yticks(place, [written(name, 40) for name in ladder_names(table)])
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
@@ -135,7 +135,7 @@ def plot_learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("largest change of a probability")
     for set_ticks, labels in ((axes.set_xticks, names), (axes.set_yticks, list(tasks))):
         step = -(-len(labels) // 40)
-        set_ticks(range(0, len(labels), step), labels[::step])
+        set_ticks(range(0, len(labels), step), [written(label) for label in labels[::step]])
     axes.tick_params(axis="x", rotation=90 if max(map(len, names)) > 3 else 0)
     axes.set_xlabel("reward of")
     axes.set_title("How much the data changed")
@@ -156,7 +156,7 @@ def plot_temperatures(posterior: Any, *, axes: Axes | None = None) -> Axes:
     axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6)
     axes.plot(draws.mean("sample"), place, "o", color=COLOURS[0], markersize=4.5)
     step = -(-len(order) // 40)
-    axes.set_yticks(place[::step], [str(name) for name in draws["task"].values[::step]])
+    axes.set_yticks(place[::step], [written(name) for name in draws["task"].values[::step]])
     axes.invert_yaxis()
     axes.set_xlabel("inverse temperature, canonical scale")
     axes.set_title("How consistently they act")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from manymotives.errors import InputError
 from manymotives.labels import Label
-from manymotives.plots.common import COLOURS
+from manymotives.plots.common import COLOURS, written
 from manymotives.plots.tables import plot_table
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior
 
@@ -66,9 +66,9 @@ def plot_rewards(
                 markersize=6,
                 label="truth",
             )
-        panel.set_title(str(name), fontsize=10)
+        panel.set_title(written(name), fontsize=10)
         step = -(-len(states) // 40)
-        panel.set_yticks(place[::step], [str(state) for state in states[::step]], fontsize=8)
+        panel.set_yticks(place[::step], [written(state) for state in states[::step]], fontsize=8)
     panels.flat[0].invert_yaxis()
     for panel in panels.flat[len(chosen) :]:
         panel.set_visible(False)
@@ -112,7 +112,7 @@ def plot_optimality(posterior: Any, *, axes: Axes | None = None) -> Axes:
     axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
     axes.plot(middle, place, "o", color=COLOURS[0], markersize=4.5, label="median")
     step = -(-len(tasks) // 40)
-    axes.set_yticks(place[::step], [str(task) for task in tasks[::step]])
+    axes.set_yticks(place[::step], [written(task) for task in tasks[::step]])
     axes.set_ylim(len(tasks) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
     unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"

@@ -14,7 +14,7 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label, index_of
-from manymotives.plots.common import COLOURS, axes_for, label_axes
+from manymotives.plots.common import COLOURS, axes_for, label_axes, written
 
 
 def plot_choices(
@@ -95,6 +95,6 @@ def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequen
             panel.set_yticks([])
         row[0].set_ylabel(title, fontsize=9)
     for panel, task in zip(panels[0], tasks):
-        panel.set_title(str(task), fontsize=8)
+        panel.set_title(written(task), fontsize=8)
     figure.colorbar(marks, ax=panels, shrink=0.8, label="reward")
     return figure
