@@ -315,6 +315,18 @@ GALLERY = {
     "weights of too many": lambda: mm.plot_weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    # ---- findings, plots, report
+    "a report of nothing": lambda: mm.report(CHAIN_DATA, "page.html"),
+    "a title in numbers": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", title=7),
+    "a report of another score": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", score=[0.7]),
+    "a truth of other tasks": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth=np.eye(3)),
+    "a truth in words": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth="food"),
+    "a report in a folder": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "."),
+    "nobody to compare with": lambda: mm.plot_similarity(fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK)),
+    "findings of no draws": lambda: mm.findings.sample_of(fit(mm.RewardPolicyModel(), QUICK), draws=0),
+    "policies of nobody": lambda: mm.plot_policies(fit(mm.RewardPolicyModel(), QUICK), "eve"),
+    "a ladder of nothing": lambda: mm.plot_ladder(CHAIN),
+    "temperatures of the other model": lambda: mm.plot_temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
     # ---- baselines
     "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
     "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),
