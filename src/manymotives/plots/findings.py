@@ -58,16 +58,33 @@ def plot_similarity(posterior: Posterior | Similarity, *, axes: Axes | None = No
         label = f"group {group + 1}" if alike.clusters.is_supported else None
         x, y = alike.places[here].T
         axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
-    if len(alike.who) <= 40:
-        for name, place in zip(alike.who, alike.places):
-            axes.annotate(written(name), place, xytext=(5, 4), textcoords="offset points")
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.15)
     axes.set_xlabel("distance (share of value lost by the other's goals)")
     axes.set_title("Who resembles whom" + ("" if alike.clusters.is_supported else ": no groups supported"))
     if alike.clusters.is_supported:
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _name_points(axes, alike)
     return axes
+
+
+def _name_points(axes: Axes, alike: Similarity) -> None:
+    """Names beside their points, each where it covers nothing; those without such a place are left out."""
+    axes.figure.canvas.draw()  # points have no places on the paper before
+    to_points = 72.0 / axes.figure.get_dpi()
+    spots = axes.transData.transform(alike.places) * to_points
+    left, bottom, right, top = np.array(axes.bbox.extents) * to_points
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]
+    for name, place, (x, y) in zip(alike.who, alike.places, spots):
+        text = written(name)
+        wide = 4.6 * len(text)
+        for dx, dy in ((6.0, -3.0), (-6.0 - wide, -3.0), (-wide / 2, 6.0), (-wide / 2, -13.0)):
+            box = (x + dx, y + dy, x + dx + wide, y + dy + 8)
+            inside = left < box[0] and box[2] < right and bottom < box[1] and box[3] < top
+            if inside and all(box[2] < a or box[0] > c or box[3] < b or box[1] > d for a, b, c, d in taken):
+                axes.annotate(text, place, xytext=(dx, dy), textcoords="offset points", fontsize=8)
+                taken.append(box)
+                break
 
 
 def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
