@@ -231,6 +231,6 @@ def test_a_hundred_subjects_and_380_states_make_a_small_page(tmp_path):
     environment = mm.worlds.Labyrinth(levels=6).with_memory()
     rewards = np.random.default_rng(0).dirichlet(np.full(environment.num_states, 0.1), size=110)
     data = mm.simulate(environment, rewards, mm.Softmax(20.0), steps=300, seed=0)
-    method = mm.Metropolis(chains=2, draws=20, warmup=0, thin=1)
+    method = mm.Metropolis(chains=2, draws=5, warmup=0, thin=1)
     posterior = mm.fit(mm.RewardPolicyModel(), environment, data, method, seed=0, progress=False)
     assert mm.report(posterior, tmp_path / "big.html").stat().st_size < 5_000_000

@@ -16,7 +16,7 @@ from manymotives.posterior import Posterior, RewardPolicyPosterior
 from manymotives.sharing import Pooled
 
 FEWEST, MOST = 40, 200  # draws
-WORK = 1.5e9  # tasks × states² × draws: about half a minute of planning
+WORK = 8e8  # tasks × states² × draws: half a minute of planning
 
 
 @dataclass(frozen=True, eq=False)
