@@ -126,8 +126,8 @@ def show(console: Console, found: Score) -> None:
     )
     for warning in found.warnings:
         console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True, highlight=False)
-    done = found.how.groupby(["model", "how"], sort=False).size()
-    words = [f"{name}: {count} {how}" for (name, how), count in done.items()]
+    done = found.how.value_counts(["model", "how"], sort=False).reset_index()
+    words = [f"{row['model']}: {row['count']} {row['how']}" for row in done.to_dict("records")]
     console.print(f"How predictions were made: {escape('; '.join(words))}.", soft_wrap=True, highlight=False)
 
 

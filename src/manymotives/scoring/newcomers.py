@@ -36,7 +36,7 @@ POPULATIONS = 500  # draws of the population that tasks are drawn from …
 TASKS = 200  # … and tasks from each, at most
 NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
 FORGOTTEN, KEPT = 0.1, 0.2  # of a method's draws: thrown away, and kept, when chains go on …
-FEWEST_FORGOTTEN, FEWEST_KEPT = 5, 15  # … but no fewer than these
+FEWEST_FORGOTTEN, FEWEST_KEPT = 8, 16  # … but no fewer sweeps than these
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +168,8 @@ def _continued(
         state["log_likelihood"][chain] = target.log_likelihood(tasks, owner)
         stream = np.random.default_rng([*seeds, chain]).bit_generator.state
         state["stream"][chain] = json.dumps(stream)
-    forgotten = max(FEWEST_FORGOTTEN, round(FORGOTTEN * method.draws))
-    kept = max(FEWEST_KEPT, round(KEPT * method.draws))
+    forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
+    kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * method.draws))
     shorter = replace(method, chains=len(state["tasks"]), draws=forgotten + kept)
     draws = shorter.run(target, seed=seeds[0], progress=Progress(False), state=state)
     if split.own_episodes == 0:
