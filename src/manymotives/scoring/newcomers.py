@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.families import draw_all
+from manymotives.fit import method_of
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE, normalised
 from manymotives.models import Target
@@ -160,7 +161,7 @@ def _continued(
     state: dict[str, Any] = {
         str(name): np.array(value.values) for name, value in posterior.data["sampler"].data_vars.items()
     }
-    if not {"tasks", "log_likelihood", "stream"} <= state.keys():
+    if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
         return None
     target = contender.model.bind(environment, only(demonstrations, split.trains))
     owner = np.arange(target.num_tasks)
