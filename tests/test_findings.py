@@ -57,6 +57,16 @@ def test_where_choices_say_nothing_the_posterior_is_the_prior():
     assert np.abs(learnt.sd_ratio - 1).max() < 0.1
 
 
+def test_few_draws_are_not_mistaken_for_learning():
+    """Draws from the prior itself: at most as many as a rate of 1 % exceeds once in a thousand times."""
+    model = mm.RewardPolicyModel(mm.DirichletReward(concentration=1.0), mm.Softmax(0.0))
+    field = mm.worlds.GridWorld((5, 5))
+    posterior = fitted(field, model, np.ones((4, 25)), method=mm.NestedMonteCarlo(draws=50))
+    learnt = learning(posterior)
+    assert learnt.limit > 0.2
+    assert (~learnt.unmoved).sum() <= stats.binom.isf(1e-3, learnt.shift.size, 0.01)
+
+
 def test_many_choices_settle_what_is_wanted():
     rewards = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     posterior = fitted(TRIANGLE, mm.RewardPolicyModel(), rewards, steps=600)

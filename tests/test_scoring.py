@@ -172,6 +172,19 @@ def test_forced_choices_are_not_counted():
     assert found.table["log_likelihood"][0] == pytest.approx(uniform, rel=1e-12)
 
 
+def test_memory_in_the_state_needs_rewards_on_pairs():
+    """Rewards on states predict the same from (x, s) and (y, s); the score says so, and that pairs would not."""
+    place = PLACE.with_memory()
+    data = demonstrations(tasks=3).with_memory(place)
+    one, two = ([name.split("→")[1] for name in place.states].index("0"), place.states.index("1→0"))
+    for reward, blind in ((mm.DirichletReward(), True), (mm.GaussianReward(on="state_action"), False)):
+        model = mm.RewardPolicyModel(reward)
+        found = mm.score(model, place, data, QUICK, beside=(), folds=2, progress=False)
+        assert any("of 3 kinds" in warning for warning in found.warnings) == blind
+        policy = mm.fit(model, place, data, QUICK, progress=False).predictive_policies().values
+        assert np.allclose(policy[:, one], policy[:, two]) == blind
+
+
 def test_the_same_seed_gives_the_same_score():
     data = demonstrations(tasks=3)
     one, two = (score(data, hold_out="tasks", first=(0, 1), beside=()) for _ in range(2))

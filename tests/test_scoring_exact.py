@@ -70,7 +70,7 @@ def test_new_tasks_are_predicted_as_by_brute_force(way, monkeypatch):
         monkeypatch.setattr(newcomers, "_continued", lambda *_: None)
     data = demonstrations()
     model = mm.RewardPolicyModel(mm.DirichletReward(mm.Gamma(SHAPE, RATE)), mm.Softmax(TEMPERATURE))
-    method = mm.Gibbs(draws=500, warmup=200, thin=4)
+    method = mm.Gibbs(draws=200 if way == "refit" else 500, warmup=100, thin=4)
     found = mm.score(model, PLACE, data, method, hold_out="tasks", first=(0, 1), beside=(), progress=False)
     mine = found.by_task[found.by_task["model"] == "MRP"].set_index(["own_episodes", "task"])["log_likelihood"]
     assert set(found.how["how"]) == {way}

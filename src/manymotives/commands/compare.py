@@ -120,14 +120,15 @@ def show(console: Console, found: Score) -> None:
     console.print(
         "How to read it: each number is the average log-probability that was given to a choice before it was seen; 0 "
         "would be certainty, and higher (closer to 0) is better. A model that is not above the counts has found no "
-        "motives that help to predict. Differences larger than twice their error are unlikely to be chance; errors "
-        "are by subject.",
+        "motives that help to predict. "
+        f'"against {escape(found.model)}" is how far a rung is above (+) or below (−) it: more than twice the error is '
+        "unlikely to be chance. Errors are by subject.",
         soft_wrap=True,
     )
     for warning in found.warnings:
         console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True, highlight=False)
-    done = found.how.groupby(["model", "how"], sort=False).size()
-    words = [f"{name}: {count} {how}" for (name, how), count in done.items()]
+    done = found.how.value_counts(["model", "how"], sort=False).reset_index()
+    words = [f"{row['model']}: {row['count']} {row['how']}" for row in done.to_dict("records")]
     console.print(f"How predictions were made: {escape('; '.join(words))}.", soft_wrap=True, highlight=False)
 
 

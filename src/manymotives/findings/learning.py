@@ -22,7 +22,8 @@ DRAWS = 1000
 NUMBERS = 60_000_000  # rewards at a time: draws × tasks × cells
 PLANS = 40_000_000  # the same where canonical rewards need plans: draws × tasks × states²
 PAIRED = 40  # states whose differences are looked at: those most often chosen in
-UNMOVED = 0.1  # a shift below this counts as nothing learnt; that of equal distributions is about 0.04 in our draws
+UNMOVED = 0.1  # a shift below this counts as nothing learnt
+NOISE = 1.63  # over √n: what the shift of equal distributions exceeds once in a hundred times (Kolmogorov)
 SETTLED = 0.95
 POPULATION = "population"
 
@@ -48,11 +49,12 @@ class Learning:
     above: np.ndarray  # [who, pairs] P(first > second)
     prior_above: np.ndarray  # [pairs]
     draws: int
+    limit: float  # of a shift, below which nothing counts as learnt: 0.1, or more where so few draws differ by more
 
     @property
     def unmoved(self) -> np.ndarray:
         """[who, cells] whether the data left this reward as it was."""
-        return self.shift < UNMOVED
+        return self.shift < self.limit
 
     @property
     def settled(self) -> np.ndarray:
@@ -120,6 +122,7 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         above=_above(after, pairs),
         prior_above=_above(before, pairs),
         draws=len(after),
+        limit=max(UNMOVED, NOISE * float(np.sqrt(1 / len(after) + 1 / len(before)))),
     )
 
 

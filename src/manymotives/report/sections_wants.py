@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from manymotives.findings import Learning, Similarity
-from manymotives.findings.learning import UNMOVED
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.layout import layout_of
@@ -145,7 +144,7 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
     settled, pairs = learnt.settled[who], len(learnt.pairs)
     measured = [
         f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are as the prior had them: no statement about them "
-        f"changed its probability by more than {per_cent(UNMOVED)}."
+        f"changed its probability by more than {per_cent(learnt.limit)}."
         + (f" Of {all_cells:,} states or pairs that is so for every subject." if all_cells else ""),
         f"The typical reward has {np.median(learnt.sd_ratio[who]):.2f} times the standard deviation it had before the "
         "data.",
@@ -174,7 +173,7 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
             described="Heat map of how much the posterior of each reward differs from its prior.",
             how="For each reward, the largest change that the data made to the probability of any statement of the "
             "form “this reward is below x”: 0 (dark) means posterior = prior, so that the value shown above is an "
-            f"assumption; 1 (yellow) means that the two do not overlap. Below {UNMOVED:g} counts as nothing "
+            f"assumption; 1 (yellow) means that the two do not overlap. Below {learnt.limit:.2g} counts as nothing "
             f"learnt.{_shown(content)}",
         ),
         _states_table(content),

@@ -34,9 +34,9 @@ class Contender:
     method: Any
     posterior: Posterior | None = None  # of all the data, where it was given
 
-    @property
-    def is_hierarchical(self) -> bool:
-        return isinstance(self.model, RewardPolicyModel) and isinstance(self.model.sharing, Hierarchical)
+    def environment(self, shared: Environment) -> Environment:
+        """What this one takes the world to be: runs may differ in that, in the discount for example."""
+        return shared if self.posterior is None else self.posterior.environment
 
     @property
     def has_independent_tasks(self) -> bool:
@@ -51,7 +51,7 @@ def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender
     """What was asked about and what stands beside it, in the order of the ladder; and the name of the former."""
     asked = _named(model, method)
     if beside is None:
-        more = _rest_of_the_ladder([each.model for each in asked], method)
+        more = _rest_of_the_ladder(asked)
     else:
         more = _named(beside, method) if not isinstance(beside, Sequence) or len(beside) else []
     taken = {each.name for each in asked}
@@ -64,6 +64,7 @@ def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender
 
 
 def _named(things: Any, method: Any) -> list[Contender]:
+    listed: list[tuple[str | None, Any]]
     if isinstance(things, Mapping):
         listed = [(str(name), thing) for name, thing in things.items()]
     elif isinstance(things, list | tuple):
@@ -92,11 +93,13 @@ def _short(model: Any) -> str:
     return "MPO" if isinstance(model, PolicyOptimalityModel) else SHORT[type(model.sharing)]
 
 
-def _rest_of_the_ladder(models: Sequence[Any], method: Any) -> list[Contender]:
-    """RP, MRP and MPO with the priors of the first model."""
-    first = next((model for model in models if isinstance(model, RewardPolicyModel)), None)
-    if first is None:
-        reward = models[0].reward
+def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
+    """RP, MRP and MPO with the priors of the first model, and its method."""
+    like = next((each for each in asked if isinstance(each.model, RewardPolicyModel)), None)
+    if like is not None:
+        first, method = like.model, like.method
+    else:
+        reward, method = asked[0].model.reward, None
         first = RewardPolicyModel() if isinstance(reward, RewardSet) else RewardPolicyModel(reward)
     rest = [replace(first, sharing=Hierarchical()), PolicyOptimalityModel(first.reward)]
     known = (first.choice.inverse_temperature, first.choice.lapse)

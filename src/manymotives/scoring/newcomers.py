@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.families import draw_all
+from manymotives.fit import method_of
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE, normalised
 from manymotives.models import Target
@@ -36,7 +37,7 @@ POPULATIONS = 500  # draws of the population that tasks are drawn from …
 TASKS = 200  # … and tasks from each, at most
 NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
 FORGOTTEN, KEPT = 0.1, 0.2  # of a method's draws: thrown away, and kept, when chains go on …
-FEWEST_FORGOTTEN, FEWEST_KEPT = 5, 15  # … but no fewer than these
+FEWEST_FORGOTTEN, FEWEST_KEPT = 8, 16  # … but no fewer sweeps than these
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ def _continued(
     state: dict[str, Any] = {
         str(name): np.array(value.values) for name, value in posterior.data["sampler"].data_vars.items()
     }
-    if not {"tasks", "log_likelihood", "stream"} <= state.keys():
+    if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
         return None
     target = contender.model.bind(environment, only(demonstrations, split.trains))
     owner = np.arange(target.num_tasks)
@@ -168,8 +169,8 @@ def _continued(
         state["log_likelihood"][chain] = target.log_likelihood(tasks, owner)
         stream = np.random.default_rng([*seeds, chain]).bit_generator.state
         state["stream"][chain] = json.dumps(stream)
-    forgotten = max(FEWEST_FORGOTTEN, round(FORGOTTEN * method.draws))
-    kept = max(FEWEST_KEPT, round(KEPT * method.draws))
+    forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
+    kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * method.draws))
     shorter = replace(method, chains=len(state["tasks"]), draws=forgotten + kept)
     draws = shorter.run(target, seed=seeds[0], progress=Progress(False), state=state)
     if split.own_episodes == 0:

@@ -15,6 +15,7 @@ from manymotives.inference.weights import normalised
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.scoring.prediction import REWEIGHTED, Prediction
 from manymotives.scoring.splits import Split, only
+from manymotives.sharing import Pooled
 
 FEWEST = 25  # weights to which a tail can be fitted
 
@@ -34,9 +35,10 @@ def reweighted(
 ) -> Iterator[Prediction]:
     """For each split, what its task would do next had it not made the choices that are held out."""
     available = posterior.environment.available
+    pooled = isinstance(posterior.model.sharing, Pooled)  # whose draws are everybody's
     drawn: tuple[int, np.ndarray, np.ndarray] | None = None
     for split in splits:
-        if drawn is None or drawn[0] != split.task:
+        if drawn is None or (drawn[0] != split.task and not pooled):
             policies = posterior.drawn_policies(split.task).reshape(-1, available.size)
             with np.errstate(divide="ignore"):
                 drawn = split.task, policies, np.where(policies > 0, np.log(policies), 0.0)

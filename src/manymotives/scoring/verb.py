@@ -13,7 +13,7 @@ from manymotives.fit import fit
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE
 from manymotives.models import PolicyOptimalityModel
-from manymotives.posterior import RewardPolicyPosterior
+from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
 from manymotives.scoring.newcomers import met, refit
@@ -82,13 +82,16 @@ def score(
             raise InputError(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or give first=(1,)."
             )
-        each.model.bind(environment, demonstrations)  # what is wrong with the data is better found before the work
+        each.model.bind(
+            each.environment(environment), demonstrations
+        )  # what is wrong with the data is better found before the work
     if hold_out == "tasks":
         splits, warnings = by_tasks(demonstrations, first)
     elif refits:
         splits, warnings = by_episodes(demonstrations, folds, seed)
     else:
         splits, warnings = by_each_episode(demonstrations), ()
+    warnings += _twin_warnings(contenders, environment, demonstrations)
     book = Book(environment, demonstrations, splits, hold_out)
     book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
     with Progress(progress is not False).of(len(contenders) * len(splits), "predictions") as report:
@@ -110,7 +113,8 @@ def score(
 
 def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
     """What a model predicts for each split, by the cheapest way that can be trusted."""
-    environment, demonstrations, splits = book.environment, book.demonstrations, book.splits
+    demonstrations, splits = book.demonstrations, book.splits
+    environment = contender.environment(book.environment)
     if book.hold_out == "episodes" and refits:
         for split in splits:
             log_policies, mixed = predicted(contender, environment, only(demonstrations, split.trains), seed)
@@ -140,7 +144,8 @@ def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> I
 
 def _by_optimality(contender: Contender, book: Book, seed: int) -> Iterator[Prediction]:
     """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
-    environment, demonstrations, splits = book.environment, book.demonstrations, book.splits
+    demonstrations, splits = book.demonstrations, book.splits
+    environment = contender.environment(book.environment)
     if not contender.has_independent_tasks:
         for split in splits:
             yield refit(contender, environment, demonstrations, split, seed)
@@ -148,7 +153,9 @@ def _by_optimality(contender: Contender, book: Book, seed: int) -> Iterator[Pred
 
     def implied_by(rows: np.ndarray) -> Implied:
         training = only(demonstrations, rows)
-        return Implied.by(fit(contender.model, environment, training, contender.method, seed=seed, progress=False))
+        posterior = fit(contender.model, environment, training, contender.method, seed=seed, progress=False)
+        assert isinstance(posterior, PolicyOptimalityPosterior)
+        return Implied.by(posterior)
 
     worth = implied_by(np.ones(len(demonstrations.task), dtype=bool)).worth(demonstrations.counts)
     by_experience: dict[int, Implied] = {}
@@ -172,10 +179,44 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
         name = demonstrations.episodes[demonstrations.episode[split.tested][0]]
         what = f"episode {name!r} of {task}"
     else:
-        what = f"{task}, with {split.own_episodes} of its episodes known"
+        what = f"the choices of {task}" + (f" after its first {split.own_episodes}" if split.own_episodes else "")
+    if np.isfinite(prediction.pareto_k):
+        why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
+    else:
+        why = "nothing can be said: there are too few draws, or the population is a single estimate"
     raise InputError(
-        f"{contender.name} cannot be scored by reweighting one fit: without {what}, the posterior is too different "
-        f"(Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE}). Score with refits=True."
+        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True."
+    )
+
+
+def _twin_warnings(
+    contenders: tuple[Contender, ...], environment: Environment, demonstrations: Demonstrations
+) -> tuple[str, ...]:
+    """Where rewards on states cannot explain what was done, whatever they are.
+
+    Q(s, a) = ρ(s) + γ Σ P(s'|s, a) V(s'): states from which every action leads to the same places have values that
+    differ between actions by the same amounts. States with memory, (previous, state), are such twins.
+    """
+    blind = [each.name for each in contenders if each.model.reward.on == "state"]
+    visited = np.flatnonzero((demonstrations.counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
+    rows, width = environment.matrix, environment.num_actions
+
+    def moves(state: int) -> tuple[bytes, ...]:
+        mine = rows[state * width : (state + 1) * width]
+        return (
+            environment.available[state].tobytes(),
+            mine.indptr.tobytes(),
+            mine.indices.tobytes(),
+            mine.data.tobytes(),
+        )
+
+    kinds = len({moves(int(state)) for state in visited})
+    if not blind or kinds > 0.75 * len(visited):
+        return ()
+    return (
+        f"{', '.join(blind)}: {len(visited)} states where choices were made are of {kinds} kinds, between which alone "
+        "rewards on states can tell: from states of one kind each action leads to the same places. Memory in the state "
+        'does that. Put rewards on pairs (on="state_action") to let choices depend on it.',
     )
 
 
@@ -193,28 +234,29 @@ def _shared_data(
     contenders: tuple[Contender, ...], environment: Any, demonstrations: Any
 ) -> tuple[Environment, Demonstrations]:
     """What everybody is scored on: what was given, or what the posteriors hold, if that is the same."""
-    held = [each for each in contenders if each.posterior is not None]
+    held = [(each.name, each.posterior) for each in contenders if each.posterior is not None]
     if environment is None and demonstrations is None and held:
-        environment, demonstrations = held[0].posterior.environment, held[0].posterior.demonstrations
+        environment, demonstrations = held[0][1].environment, held[0][1].demonstrations
     for word, value, kind in (
         ("environment", environment, Environment),
         ("demonstrations", demonstrations, Demonstrations),
     ):
         if not isinstance(value, kind):
             raise InputError(f"{word} must be mm.{kind.__name__}; found {type(value).__name__}.")
-    for each in held:
-        other = each.posterior.demonstrations
+    for name, posterior in held:
+        other = posterior.demonstrations
         same = (
-            plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
+            np.array_equal(posterior.environment.available, environment.available)
+            and plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
             and plain_labels(other.states) == plain_labels(demonstrations.states)
             and plain_labels(other.actions) == plain_labels(demonstrations.actions)
             and all(
-                np.array_equal(getattr(other, name), getattr(demonstrations, name))
-                for name in ("task", "episode", "state", "action")
+                np.array_equal(getattr(other, column), getattr(demonstrations, column))
+                for column in ("task", "episode", "state", "action")
             )
         )
         if not same:
-            raise InputError(f"{each.name} was fitted to other choices: only models of the same data can be compared.")
+            raise InputError(f"{name} was fitted to other choices: only models of the same data can be compared.")
     return environment, demonstrations
 
 
