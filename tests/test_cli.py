@@ -34,10 +34,15 @@ def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path)
         "intervals.png",
         "maps.png",
         "posterior.nc",
+        "report.html",
         "rewards.csv",
         "subjects.csv",
         "truth.csv",
     }
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "4 simulated subjects in an open field" in page
+    assert "A diamond is the truth" in page
+    assert result.output.strip().endswith("open it in a browser")
     loaded = mm.load(tmp_path / "out" / "posterior.nc")
     assert loaded.tasks == ("subject 1", "subject 2", "subject 3", "subject 4")
 

@@ -77,6 +77,25 @@ def fit(model, method=QUICK, **options):
     return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
 
 
+def old_file(name):
+    """A posterior as it was saved before files held the choices."""
+    data = fit(mm.RewardPolicyModel()).data
+    data.drop_nodes("demonstrations").to_netcdf(name, engine="h5netcdf")
+    return name
+
+
+def score(model=None, **options):
+    return mm.score(model or mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, progress=False, **options)
+
+
+CORRIDOR = mm.Environment([[[0.0, 1.0]], [[1.0, 0.0]]], discount=0.9)  # there is only one thing to do
+CORRIDOR_DATA = mm.Demonstrations.from_lists([([0, 1, 0, 1], [0, 0, 0, 0])] * 2, CORRIDOR)
+
+
+def another_fit():
+    return mm.fit(mm.RewardPolicyModel(), CHAIN, FORWARD, QUICK, progress=False)
+
+
 GALLERY = {
     # ---- environments
     "transitions of the wrong shape": lambda: mm.Environment(np.ones((2, 3)), discount=0.9),
@@ -296,6 +315,7 @@ GALLERY = {
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),
+    "choices that an old file does not hold": lambda: mm.load(old_file("old.nc")).demonstrations,
     "an unknown contrast": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("action"),
     "a table of an unknown task": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(tasks=["eve"]),
     "a level above one": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(level=95.0),
@@ -307,6 +327,42 @@ GALLERY = {
     "weights of too many": lambda: mm.plot_weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    # ---- findings, plots, report
+    "a report of nothing": lambda: mm.report(CHAIN_DATA, "page.html"),
+    "a title in numbers": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", title=7),
+    "a report of another score": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", score=[0.7]),
+    "a truth of other tasks": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth=np.eye(3)),
+    "a truth in words": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth="food"),
+    "a report in a folder": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "."),
+    "nobody to compare with": lambda: mm.plot_similarity(fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK)),
+    "findings of no draws": lambda: mm.findings.sample_of(fit(mm.RewardPolicyModel(), QUICK), draws=0),
+    "policies of nobody": lambda: mm.plot_policies(fit(mm.RewardPolicyModel(), QUICK), "eve"),
+    "a ladder of nothing": lambda: mm.plot_ladder(CHAIN),
+    "temperatures of the other model": lambda: mm.plot_temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
+    # ---- scores
+    "holding out half": lambda: score(hold_out="half"),
+    "one fold": lambda: score(folds=1),
+    "a score of nothing": lambda: score("MRP"),
+    "a score of no models": lambda: mm.score([], CHAIN, CHAIN_DATA),
+    "a score without data": lambda: mm.score(mm.RewardPolicyModel()),
+    "a score elsewhere": lambda: mm.score(mm.RewardPolicyModel(), CHAIN, ROOMS),
+    "a score with a negative seed": lambda: score(seed=-1),
+    "two models of one name": lambda: score([mm.RewardPolicyModel(), mm.RewardPolicyModel(mm.BetaReward())]),
+    "a loner nobody knows": lambda: score(mm.RewardPolicyModel(sharing=mm.Separate()), hold_out="tasks"),
+    "a score of one task, held out": lambda: mm.score(mm.RewardPolicyModel(), CHAIN, FORWARD, hold_out="tasks"),
+    "a first that is none": lambda: score(hold_out="tasks", first=(-1,)),
+    "too few episodes": lambda: score(hold_out="tasks", first=(0, 9)),
+    "a single choice": lambda: mm.score(
+        mm.RewardPolicyModel(), CHAIN, mm.Demonstrations.from_lists([([0], ["back"])], CHAIN)
+    ),
+    "no alternatives": lambda: mm.score(mm.RewardPolicyModel(), CORRIDOR, CORRIDOR_DATA, QUICK),
+    "reweighting what was not fitted": lambda: score(refits=False),
+    "reweighting policies": lambda: mm.score(fit(mm.PolicyOptimalityModel(), FEW), refits=False),
+    "too few draws to weigh": lambda: mm.score(fit(mm.RewardPolicyModel()), refits=False, hold_out="tasks"),
+    "runs of different data": lambda: mm.score({"one": fit(mm.RewardPolicyModel()), "other": another_fit()}),
+    "an unknown rung": lambda: score(mm.RewardPolicyModel(), method=QUICK, beside=()).against("luck"),
+    "no score there": lambda: mm.Score.load("nowhere.json"),
+    "a file that is no score": lambda: mm.Score.load(in_file("notes.json", b"[]")),
     # ---- baselines
     "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
     "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),

@@ -1,6 +1,6 @@
 """manymotives: what many agents want, inferred from what they do."""
 
-from manymotives import baselines, worlds
+from manymotives import baselines, findings, worlds
 from manymotives.calibration import Calibration, calibrate
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
@@ -23,17 +23,25 @@ from manymotives.planning import Plan, evaluate, loss, loss_matrix, plan
 from manymotives.plots import (
     plot_calibration,
     plot_choices,
+    plot_ladder,
+    plot_learning,
     plot_maps,
     plot_optimality,
+    plot_policies,
+    plot_predictive_check,
     plot_recovery,
     plot_rewards,
+    plot_similarity,
+    plot_temperatures,
     plot_weights,
 )
 from manymotives.policies import DirichletPolicy
 from manymotives.posterior import Posterior
 from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.recovery import Recovery, recover
+from manymotives.report import report
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.scoring import Score, score
 from manymotives.sharing import Hierarchical, Pooled, Separate
 from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
@@ -70,6 +78,7 @@ __all__ = [
     "Recovery",
     "RewardPolicyModel",
     "RewardSet",
+    "Score",
     "Separate",
     "SoftOptimal",
     "Softmax",
@@ -78,6 +87,7 @@ __all__ = [
     "calibrate",
     "draws_needed",
     "evaluate",
+    "findings",
     "fit",
     "from_gymnasium",
     "load",
@@ -86,14 +96,22 @@ __all__ = [
     "plan",
     "plot_calibration",
     "plot_choices",
+    "plot_ladder",
+    "plot_learning",
     "plot_maps",
     "plot_optimality",
+    "plot_policies",
+    "plot_predictive_check",
     "plot_recovery",
     "plot_rewards",
+    "plot_similarity",
+    "plot_temperatures",
     "plot_weights",
     "read_demonstrations",
     "read_environment",
     "recover",
+    "report",
+    "score",
     "simulate",
     "theorem_bound",
     "worlds",

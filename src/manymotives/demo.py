@@ -16,6 +16,7 @@ from manymotives.models import RewardPolicyModel
 from manymotives.planning import loss
 from manymotives.plots import plot_maps, plot_rewards
 from manymotives.posterior import Posterior
+from manymotives.report import report
 from manymotives.worlds import GridWorld, simulate
 
 INVERSE_TEMPERATURE = 5.0
@@ -85,6 +86,9 @@ class Demo:
             made.append((folder / name, what))
         self.posterior.save(folder / "posterior.nc")
         made.append((folder / "posterior.nc", "all draws: mm.load reads them"))
+        title = f"{len(self.demonstrations.tasks)} simulated subjects in an open field"
+        report(self.posterior, folder / "report.html", title=title, truth=self.rewards)
+        made.append((folder / "report.html", "the report, with the truth beside: open it in a browser"))
         return made
 
 

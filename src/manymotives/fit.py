@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from manymotives.archive import plain_labels
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
@@ -19,7 +20,6 @@ from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCa
 from manymotives.labelling import (
     label_policy_optimality,
     label_reward_policy,
-    plain_labels,
     stored_environment,
     watched_reward_policy,
 )
@@ -201,6 +201,11 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         raise InputError(f"{str(path)!r} is not a posterior saved by manymotives.") from None
     model = from_record(json.loads(record), KINDS)
     return WAYS[type(model)].posterior(data, model, stored_environment(data))
+
+
+def method_of(posterior: Posterior) -> Any:
+    """The method that made a posterior, with its settings."""
+    return from_record(json.loads(posterior.data.attrs["method"]), KINDS)
 
 
 def _article(kind: Any) -> str:

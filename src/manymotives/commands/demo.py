@@ -13,12 +13,12 @@ from manymotives.demo import simulated_field
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the tables and the pictures.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, the tables and the pictures.")] = Path("demo"),
     tasks: Annotated[int, typer.Option(help="How many subjects to simulate.", min=1, max=1000)] = 10,
     steps: Annotated[int, typer.Option(help="Choices of each subject.", min=1, max=1_000_000)] = 60,
     seed: Annotated[int, typer.Option(help="Another number, other subjects.", min=0)] = 0,
 ) -> None:
-    """Simulate subjects with different motives, infer what each of them wants, and hold it against the truth."""
+    """Simulate subjects with different motives, infer what each wants, and report it beside the truth."""
     console = Console()
     with writing_to(console, out):
         out.mkdir(parents=True, exist_ok=True)  # before the work, not after it

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import xarray as xr
 
+from manymotives.archive import GROUP, plain_labels, stored_demonstrations
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.labels import Label
@@ -31,7 +32,8 @@ def tree_of(
     """Groups as one tree, with the choices and the names that a file needs."""
     names = names_of(environment, demonstrations)
     counts = xr.DataArray(demonstrations.counts, dims=("task", "state", "action"), coords=names)
-    tree = xr.DataTree.from_dict(groups | {"observed_data": xr.Dataset({"counts": counts})})
+    chosen = {"observed_data": xr.Dataset({"counts": counts}), GROUP: stored_demonstrations(demonstrations)}
+    tree = xr.DataTree.from_dict(groups | chosen)
     tree.attrs = {
         "manymotives_version": version("manymotives"),
         "seed": seed,
@@ -55,12 +57,6 @@ def coordinate_of(labels: tuple[Label, ...]) -> np.ndarray:
     if len(set(text)) < len(text):  # 1 and "1" are two names
         text = [repr(label) for label in plain]
     return np.array(text, dtype=object)
-
-
-def plain_labels(labels: tuple[Label, ...]) -> list[Any]:
-    """Labels that JSON can hold."""
-    values = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    return [value if isinstance(value, str | int | float | bool) else str(value) for value in values]
 
 
 def episode_likelihood(

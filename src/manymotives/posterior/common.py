@@ -2,12 +2,10 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,14 @@ import pandas as pd
 import xarray as xr
 from arviz_stats import summary as described_by_arviz
 
+from manymotives.archive import compressed, restored_demonstrations
+from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
 from manymotives.planning import plan
 from manymotives.sharing import Pooled
+from manymotives.writing import whole_file
 
 LARGEST_TABLE = 2_000_000  # rows of contrasts
 UNLISTED = ("reward", "weight", "policy")  # too many for a summary
@@ -49,6 +50,11 @@ class Posterior:
     def tasks(self) -> tuple[Label, ...]:
         return tuple(json.loads(self.data.attrs["tasks"]))
 
+    @cached_property
+    def demonstrations(self) -> Demonstrations:
+        """What they did, every choice in its place in time."""
+        return restored_demonstrations(self.data)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a careful statistician would tell you."""
@@ -61,7 +67,7 @@ class Posterior:
         to unit range. Rewards on pairs first lose what shaping can add: they become what each action costs against the
         best, Q(s, a) − V(s).
         """
-        reward, _ = self._in_unit_range(None)
+        reward, _ = in_unit_range(self.environment, self.model.reward.on, self.rewards, None)
         return xr.Dataset({"reward": reward})
 
     # ---- what to do about it ---------------------------------------------------------------------------------
@@ -168,20 +174,8 @@ class Posterior:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a netCDF file; it appears whole or not at all."""
-        target = Path(path)
-        if not target.absolute().parent.is_dir():
-            raise InputError(f"there is no folder {str(target.parent)!r} to save to.")
-        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".tmp")
-        os.close(handle)
-        try:
-            self.data.to_netcdf(temporary, engine="h5netcdf")
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)  # as any new file, not private as temporary ones
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as temporary:
+            self.data.to_netcdf(temporary, engine="h5netcdf", encoding=compressed(self.data))
 
     def __repr__(self) -> str:
         drawn = self.data["posterior"].dataset
@@ -200,22 +194,6 @@ class Posterior:
         return []
 
     # ---- inside --------------------------------------------------------------------------------------------
-
-    def _in_unit_range(self, soft: Any) -> tuple[xr.DataArray, xr.DataArray]:
-        """Rewards in canonical form, and the scale that was taken out; `soft`: temperatures of soft optimality."""
-        reward = self.rewards
-        if self.model.reward.on == "state_action":
-            found = plan(self.environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
-            regret = np.where(self.environment.available, found.q - found.value[..., None], np.nan)
-            reward = reward.copy(data=regret)
-            over: Any = ("state", "action")
-        else:
-            over = ("state",)
-            if not self.environment.is_terminal.any():
-                reward = reward - reward.mean(over)
-        scale = reward.max(over) - reward.min(over)
-        scale = scale.where(scale > 0, 1.0)
-        return reward / scale, scale
 
     @property
     def _reward_axes(self) -> int:
@@ -273,6 +251,27 @@ class Summary:
         if len(self.table):
             tables += self.table.to_html(max_rows=40)
         return f"<p>{head}</p>{listed}{tables}"
+
+
+def in_unit_range(
+    environment: Environment, on: str, reward: xr.DataArray, soft: np.ndarray | None
+) -> tuple[xr.DataArray, xr.DataArray]:
+    """Rewards [..., state(, action)] in canonical form, and the scale [...] that was taken out.
+
+    `soft` [...]: inverse temperatures where agents foresee their own errors.
+    """
+    if on == "state_action":
+        found = plan(environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
+        regret = np.where(environment.available, found.q - found.value[..., None], np.nan)
+        reward = reward.copy(data=regret)
+        over: Any = ("state", "action")
+    else:
+        over = ("state",)
+        if not environment.is_terminal.any():
+            reward = reward - reward.mean(over)
+    scale = reward.max(over) - reward.min(over)
+    scale = scale.where(scale > 0, 1.0)
+    return reward / scale, scale
 
 
 def _selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:

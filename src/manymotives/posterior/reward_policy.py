@@ -13,7 +13,7 @@ from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
-from manymotives.posterior.common import Posterior
+from manymotives.posterior.common import Posterior, in_unit_range
 from manymotives.sharing import Pooled, Separate
 
 
@@ -44,7 +44,8 @@ class RewardPolicyPosterior(Posterior):
     def canonical(self) -> xr.Dataset:
         """As every posterior's, with the scale moved into `inverse_temperature`."""
         temperature = self.inverse_temperatures
-        reward, scale = self._in_unit_range(temperature.values if self.model.choice.is_soft else None)
+        soft = temperature.values if self.model.choice.is_soft else None
+        reward, scale = in_unit_range(self.environment, self.model.reward.on, self.rewards, soft)
         return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
@@ -78,6 +79,20 @@ class RewardPolicyPosterior(Posterior):
             policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))
         return self._labelled_policy(policy, ("task",), {"task": self._task_coordinate})
 
+    def drawn_policies(self, task: int) -> np.ndarray:
+        """What one task (by number) would do under each draw: π(a|s) [K, S, A]."""
+        place = {"task": task}
+
+        def flat(values: xr.DataArray) -> np.ndarray:
+            own = values.isel(place if "task" in values.dims else {}).stack(sample=("chain", "draw"))
+            return own.transpose("sample", ...).values
+
+        reward = np.nan_to_num(flat(self.data["posterior"].dataset["reward"]))
+        temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
+        soft = temperature if self.model.choice.is_soft else None
+        q = plan(self.environment, reward, on=self.model.reward.on, inverse_temperature=soft).q
+        return np.exp(log_choice_probabilities(q, temperature, lapse))
+
     def population(self, *, seed: int = 0) -> xr.Dataset:
         """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
         drawn = self.data["posterior"].dataset
@@ -90,13 +105,7 @@ class RewardPolicyPosterior(Posterior):
             return drawn[[name for name in ("reward", "inverse_temperature", "lapse") if name in drawn]]
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
-        values = [drawn[block.name].values.reshape(int(np.prod(shape)), -1) for block in target.blocks]
-        values = [
-            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
-            for block, value in zip(target.blocks, values)
-        ]
-        hyper = np.concatenate(values, axis=1) if values else np.zeros((int(np.prod(shape)), 0))
-        parameters = np.ascontiguousarray(target.parameters_at(hyper))
+        parameters = np.ascontiguousarray(target.parameters_at(self.hyperparameters()))
         u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
         nobody = np.zeros(len(u), dtype=int)
         reward = target.rewards(u)
@@ -112,6 +121,17 @@ class RewardPolicyPosterior(Posterior):
                 made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
         coordinates = {name: drawn[name] for name in dims if name in drawn.coords}
         return xr.Dataset(made, coords=coordinates)
+
+    def hyperparameters(self) -> np.ndarray:
+        """Draws [K, H] of what describes the one population of a hierarchical model, in the order of its target."""
+        drawn, target = self.data["posterior"].dataset, self.target
+        count = drawn.sizes["chain"] * drawn.sizes["draw"]
+        values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
+        values = [
+            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
+            for block, value in zip(target.blocks, values)
+        ]
+        return np.concatenate(values, axis=1) if values else np.zeros((count, 0))
 
     @cached_property
     def target(self) -> Target:

@@ -1,0 +1,156 @@
+"""How well runs predict what they have not seen, beside the plain baselines."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from manymotives.commands.common import input_errors, writing_to
+from manymotives.errors import InputError
+from manymotives.fit import load
+from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
+from manymotives.scoring import Score, score
+
+
+class HoldOut(StrEnum):
+    EPISODES = "episodes"
+    SUBJECTS = "subjects"
+
+
+class Refits(StrEnum):
+    AS_RUN = "as-run"
+    EMPIRICAL_BAYES = "empirical-bayes"
+    HMC = "hmc"
+    GIBBS = "gibbs"
+    METROPOLIS = "metropolis"
+    NONE = "none"
+
+
+METHODS: dict[Refits, Any] = {
+    Refits.EMPIRICAL_BAYES: EmpiricalBayes(),
+    Refits.HMC: HMC(),
+    Refits.GIBBS: Gibbs(),
+    Refits.METROPOLIS: Metropolis(),
+}
+
+
+class Ladder(StrEnum):
+    WHOLE = "whole"
+    COUNTS = "counts"
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run files that `manymotives fit` wrote, all of the same data.")],
+    hold_out: Annotated[HoldOut, typer.Option(help="What is predicted without having been learnt from.")] = (
+        HoldOut.EPISODES
+    ),
+    folds: Annotated[
+        int, typer.Option(help="For episodes: in how many parts each subject's episodes are held out.", min=2, max=1000)
+    ] = 5,
+    first: Annotated[
+        str, typer.Option(help="For subjects: how many own episodes a new one has shown before, such as 0,1,4.")
+    ] = "0",
+    method: Annotated[
+        Refits,
+        typer.Option(
+            help="How training sets are fitted: as the run was; by another method; or not at all (the run is "
+            "reweighted, which is quick, and refused where it cannot be trusted)."
+        ),
+    ] = Refits.AS_RUN,
+    ladder: Annotated[
+        Ladder, typer.Option(help="What stands beside the runs: counts and the paper's models, or counts only.")
+    ] = Ladder.WHOLE,
+    seed: Annotated[int, typer.Option(help="Another number, other folds and other draws.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Also save the score: .json (everything) or .csv (table).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
+) -> None:
+    """How well do runs predict choices they have not seen, and does a plain count of choices do as well?"""
+    console = Console()
+    with input_errors(Console(stderr=True) if as_json else console):
+        if out is not None and out.suffix.lower() not in (".json", ".csv"):
+            raise InputError(f"--out {out}: the name must end in .json or .csv.")
+        loaded = [load(path) for path in runs]
+        names = _names(runs)
+        found = score(
+            loaded[0] if len(loaded) == 1 else dict(zip(names, loaded)),
+            method=METHODS.get(method),
+            hold_out="tasks" if hold_out is HoldOut.SUBJECTS else "episodes",
+            folds=folds,
+            first=_numbers(first),
+            beside=None if ladder is Ladder.WHOLE and method is not Refits.NONE else (),
+            refits=method is not Refits.NONE,
+            seed=seed,
+        )
+        if out is not None:
+            with writing_to(console, out):
+                found.save(out)
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    show(console, found)
+    if out is not None:
+        console.print(f"[bold]{out}[/bold]  the score", soft_wrap=True)
+
+
+def show(console: Console, found: Score) -> None:
+    """The ladder as a table, and how to read it."""
+    whole = found.table
+    experiences = sorted(whole["own_episodes"].unique()) if "own_episodes" in whole else [None]
+    for experience in experiences:
+        part = whole if experience is None else whole[whole["own_episodes"] == experience]
+        first = part.iloc[0]
+        table = Table(title=_title(found.hold_out, experience, int(first["choices"]), int(first["tasks"])))
+        for heading in ("", "nats a choice", "± error", f"against {escape(found.model)}", "± error"):
+            table.add_column(heading, justify="right" if heading else "left")
+        for row in part.to_dict("records"):
+            is_it = row["model"] == found.model
+            table.add_row(
+                f"[bold]{escape(row['model'])}[/]" if is_it else escape(row["model"]),
+                f"{row['log_likelihood']:.4f}",
+                f"{row['standard_error']:.4f}",
+                "" if is_it else f"{row['difference']:+.4f}",
+                "" if is_it else f"{row['difference_se']:.4f}",
+            )
+        console.print(table)
+    console.print(
+        "How to read it: each number is the average log-probability that was given to a choice before it was seen; 0 "
+        "would be certainty, and higher (closer to 0) is better. A model that is not above the counts has found no "
+        "motives that help to predict. "
+        f'"against {escape(found.model)}" is how far a rung is above (+) or below (−) it: more than twice the error is '
+        "unlikely to be chance. Errors are by subject.",
+        soft_wrap=True,
+    )
+    for warning in found.warnings:
+        console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True, highlight=False)
+    done = found.how.value_counts(["model", "how"], sort=False).reset_index()
+    words = [f"{row['model']}: {row['count']} {row['how']}" for row in done.to_dict("records")]
+    console.print(f"How predictions were made: {escape('; '.join(words))}.", soft_wrap=True, highlight=False)
+
+
+def _title(hold_out: str, experience: int | None, choices: int, tasks: int) -> str:
+    counted = f"{choices:,} choices of {tasks} subjects"
+    if hold_out == "episodes":
+        return f"Held-out episodes: {counted}"
+    if experience == 0:
+        return f"New subjects, of whom nothing is known: {counted}"
+    return f"New subjects, after their first {'episode' if experience == 1 else f'{experience} episodes'}: {counted}"
+
+
+def _names(runs: list[Path]) -> list[str]:
+    """Runs by the names of their files, or by their paths where files are named alike."""
+    stems = [path.stem for path in runs]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in runs]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--first takes numbers of episodes with commas between, such as 0,1,4; found {text!r}."
+        ) from None

@@ -1,0 +1,35 @@
+"""What a run found, as one HTML page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from manymotives.commands.common import input_errors, writing_to
+from manymotives.fit import load
+from manymotives.report import report as write_report
+from manymotives.scoring import Score
+
+
+def report(
+    run: Annotated[
+        Path, typer.Argument(help="A run saved by `manymotives fit` or `posterior.save`.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    score: Annotated[
+        list[Path] | None,
+        typer.Option(help="Held-out prediction saved by `manymotives compare`; may be given several times."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
+) -> None:
+    """Write one self-contained HTML page: what each subject wants, how sure that is, and what cannot be known."""
+    console = Console()
+    with input_errors(console):
+        posterior = load(run)
+        scores = [Score.load(path) for path in score or []]
+        with writing_to(console, out):
+            written = write_report(posterior, out, score=scores, title=title)
+    for warning in posterior.warnings:
+        console.print(f"! {warning}", markup=False, soft_wrap=True)
+    console.print(str(written), style="bold", markup=False, soft_wrap=True)

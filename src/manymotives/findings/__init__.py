@@ -1,0 +1,19 @@
+"""What a fit shows, as numbers: computed once here, drawn by the plots and told by the report."""
+
+from manymotives.findings.choices import PredictiveCheck, predictive_check
+from manymotives.findings.learning import Learning, learning
+from manymotives.findings.sample import Sample, sample_of
+from manymotives.findings.similarity import Clusters, Similarity, clusters_of, similarity
+
+__all__ = [
+    "Clusters",
+    "Learning",
+    "PredictiveCheck",
+    "Sample",
+    "Similarity",
+    "clusters_of",
+    "learning",
+    "predictive_check",
+    "sample_of",
+    "similarity",
+]

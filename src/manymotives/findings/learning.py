@@ -1,0 +1,200 @@
+"""What the data taught: rewards in canonical form before and after, and which differences between them are settled.
+
+Two figures for each reward say how much was learnt. `sd_ratio` is the posterior's standard deviation over the prior's.
+`shift` is the largest change in the probability of any statement "this reward is below x", sup |F − F₀|: 0 where the
+posterior is the prior, 1 where they do not overlap. A difference is settled where its sign has a probability of at
+least 95 %.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from manymotives.findings.sample import population_of, thinned
+from manymotives.models.reward_policy import EVERYBODY
+from manymotives.posterior import Posterior
+from manymotives.posterior.common import in_unit_range
+from manymotives.sharing import Pooled
+
+DRAWS = 1000
+NUMBERS = 60_000_000  # rewards at a time: draws × tasks × cells
+PLANS = 40_000_000  # the same where canonical rewards need plans: draws × tasks × states²
+PAIRED = 40  # states whose differences are looked at: those most often chosen in
+UNMOVED = 0.1  # a shift below this counts as nothing learnt
+NOISE = 1.63  # over √n: what the shift of equal distributions exceeds once in a hundred times (Kolmogorov)
+SETTLED = 0.95
+POPULATION = "population"
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """Rewards in canonical form, one row for each of `who`, one column a cell: a state, or a state and an action."""
+
+    who: tuple[str, ...]  # "population" first, where there is one, then the tasks; or "everybody"
+    has_population: bool
+    cells: pd.DataFrame  # columns state, action (None where rewards lie on states); index into the environment's too
+    mean: np.ndarray
+    sd: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    sd_ratio: np.ndarray
+    shift: np.ndarray
+    prior_mean: np.ndarray  # [cells]
+    prior_sd: np.ndarray
+    prior_lower: np.ndarray
+    prior_upper: np.ndarray
+    pairs: np.ndarray  # [pairs, 2] cells whose difference was looked at
+    above: np.ndarray  # [who, pairs] P(first > second)
+    prior_above: np.ndarray  # [pairs]
+    draws: int
+    limit: float  # of a shift, below which nothing counts as learnt: 0.1, or more where so few draws differ by more
+
+    @property
+    def unmoved(self) -> np.ndarray:
+        """[who, cells] whether the data left this reward as it was."""
+        return self.shift < self.limit
+
+    @property
+    def settled(self) -> np.ndarray:
+        """[who, pairs] whether the sign of a difference is known, and was not before the data."""
+        return _settled(self.above) & ~_settled(self.prior_above)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each of `who` and each cell."""
+        count = len(self.cells)
+        table = pd.DataFrame({"who": np.repeat(np.array(self.who, dtype=object), count)})
+        for name in ("state", "action"):
+            if self.cells[name].notna().any():
+                table[name] = np.tile(self.cells[name].to_numpy(dtype=object), len(self.who))
+        for name in ("mean", "sd", "lower", "upper"):
+            table[name] = getattr(self, name).ravel()
+        for name in ("prior_mean", "prior_sd", "prior_lower", "prior_upper"):
+            table[name] = np.tile(getattr(self, name), len(self.who))
+        return table.assign(sd_ratio=self.sd_ratio.ravel(), shift=self.shift.ravel())
+
+
+def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
+    """What at most so many draws say, fewer where there are very many rewards."""
+    environment, on = posterior.environment, posterior.model.reward.on
+    num_tasks, num_states = len(posterior.tasks), environment.num_states
+    room = NUMBERS // (num_tasks * environment.available.size)
+    if on == "state_action":
+        room = min(room, PLANS // (num_tasks * num_states**2))
+    few = thinned(posterior, max(min(draws, room), 50))
+    after = _flat(few.canonical()["reward"])  # [draws, tasks, S(, A)]
+    who = tuple(str(task) for task in posterior.tasks)
+    if isinstance(posterior.model.sharing, Pooled):
+        after, who = after[:, :1], (EVERYBODY,)
+    members = None if isinstance(posterior.model.sharing, Pooled) else population_of(few)
+    if members is not None:
+        newcomer, _ = in_unit_range(environment, on, members, _middling_temperatures(few, members))
+        after = np.concatenate([_flat(newcomer.expand_dims("task", 2)), after], axis=1)
+        who = (POPULATION, *who)
+    prior = few.data["prior"].dataset["reward"]
+    canonical, _ = in_unit_range(environment, on, prior, _middling_temperatures(few, prior))
+    before = canonical.stack(sample=("chain", "draw")).transpose("sample", ...).values
+
+    exists = environment.available.ravel() if on == "state_action" else np.ones(num_states, dtype=bool)
+    after, before = (x.reshape(*x.shape[: x.ndim - few._reward_axes], -1)[..., exists] for x in (after, before))
+    cells = _cells(posterior, exists)
+    pairs = _pairs(posterior, cells)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = after.std(axis=0) / before.std(axis=0)
+    tails = np.quantile(after, [0.025, 0.975], axis=0)
+    prior_tails = np.quantile(before, [0.025, 0.975], axis=0)
+    return Learning(
+        who=who,
+        has_population=members is not None,
+        cells=cells,
+        mean=after.mean(axis=0),
+        sd=after.std(axis=0),
+        lower=tails[0],
+        upper=tails[1],
+        sd_ratio=np.where(np.isfinite(ratio), ratio, 1.0),  # what never varied is as it was
+        shift=_shifts(after, before),
+        prior_mean=before.mean(axis=0),
+        prior_sd=before.std(axis=0),
+        prior_lower=prior_tails[0],
+        prior_upper=prior_tails[1],
+        pairs=pairs,
+        above=_above(after, pairs),
+        prior_above=_above(before, pairs),
+        draws=len(after),
+        limit=max(UNMOVED, NOISE * float(np.sqrt(1 / len(after) + 1 / len(before)))),
+    )
+
+
+def largest_shift(after: np.ndarray, before: np.ndarray) -> float:
+    """sup |F − F₀| of two samples: Kolmogorov and Smirnov's statistic. `before` is sorted."""
+    points = np.sort(after)
+    # between its own points F is flat, so that the extremes lie just at them and just before them
+    at = np.searchsorted(points, points, "right") / len(points) - np.searchsorted(before, points, "right") / len(before)
+    just_before = np.searchsorted(points, points, "left") / len(points) - np.searchsorted(before, points, "left") / len(
+        before
+    )
+    return float(max(np.abs(at).max(), np.abs(just_before).max()))
+
+
+def _shifts(after: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """[who, cells] from draws [draws, who, cells] and [draws, cells]."""
+    ordered = np.sort(before, axis=0)
+    found = np.empty(after.shape[1:])
+    for who, cell in np.ndindex(*found.shape):
+        found[who, cell] = largest_shift(after[:, who, cell], ordered[:, cell])
+    return found
+
+
+def _flat(values: xr.DataArray) -> np.ndarray:
+    return values.stack(sample=("chain", "draw")).transpose("sample", "task", ...).values
+
+
+def _middling_temperatures(posterior: Posterior, rewards: xr.DataArray) -> np.ndarray | None:
+    """For agents who foresee their own errors, on pairs: what they foresee is part of what an action costs."""
+    if not getattr(getattr(posterior.model, "choice", None), "is_soft", False):
+        return None
+    middle = float(posterior.inverse_temperatures.median())  # type: ignore[attr-defined]
+    return np.full((rewards.sizes["chain"], rewards.sizes["draw"]), middle)
+
+
+def _cells(posterior: Posterior, exists: np.ndarray) -> pd.DataFrame:
+    environment = posterior.environment
+    names = posterior.data["observed_data"].dataset["counts"]
+    states, actions = names["state"].values.tolist(), names["action"].values.tolist()
+    if posterior.model.reward.on == "state":
+        index = np.arange(environment.num_states)
+        action: list[str | None] = [None] * len(index)
+        where = np.full(len(index), -1)
+    else:
+        index, where = np.divmod(np.flatnonzero(exists), environment.num_actions)
+        action = [str(actions[a]) for a in where]
+    return pd.DataFrame(
+        {"state": [str(states[s]) for s in index], "action": action, "state_index": index, "action_index": where}
+    )
+
+
+def _pairs(posterior: Posterior, cells: pd.DataFrame) -> np.ndarray:
+    """Pairs of states that are often chosen in; on pairs, of actions in the same state."""
+    counts = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
+    often = np.sort(np.argsort(-counts, kind="stable")[:PAIRED])
+    state = cells["state_index"].to_numpy()
+    chosen = np.flatnonzero(np.isin(state, often))
+    first, second = np.triu_indices(len(chosen), k=1)
+    pairs = np.stack([chosen[first], chosen[second]], axis=1)
+    if posterior.model.reward.on == "state_action":
+        pairs = pairs[state[pairs[:, 0]] == state[pairs[:, 1]]]
+    return pairs
+
+
+def _above(values: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """[..., pairs] how often the first is above the second, ties counting half, of draws [draws, ..., cells]."""
+    total = np.zeros((*values.shape[1:-1], len(pairs)))
+    for draw in values:
+        difference = draw[..., pairs[:, 0]] - draw[..., pairs[:, 1]]
+        total += (difference > 0) + 0.5 * (difference == 0)
+    return total / len(values)
+
+
+def _settled(above: np.ndarray) -> np.ndarray:
+    return (above >= SETTLED) | (above <= 1 - SETTLED)

@@ -1,0 +1,105 @@
+"""A posterior in, some of its draws out, with what each of them implies: the best actions and the choices to expect."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.errors import InputError
+from manymotives.labels import Label
+from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.target import log_choice_probabilities
+from manymotives.planning import Plan, plan
+from manymotives.posterior import Posterior, RewardPolicyPosterior
+from manymotives.sharing import Pooled
+
+FEWEST, MOST = 40, 200  # draws
+WORK = 8e8  # tasks × states² × draws: half a minute of planning
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Draws of a posterior, evenly spaced, and what follows from each."""
+
+    posterior: Posterior  # with these draws only
+
+    @property
+    def is_pooled(self) -> bool:
+        return isinstance(self.posterior.model.sharing, Pooled)
+
+    @property
+    def who(self) -> tuple[Label, ...]:
+        """Those who want something of their own: the tasks, or everybody together."""
+        return (EVERYBODY,) if self.is_pooled else self.posterior.tasks
+
+    @cached_property
+    def rewards(self) -> np.ndarray:
+        """[draws, who, S] or [draws, who, S, A]; 0 where an action does not exist."""
+        return self._flat(self.posterior.rewards).fillna(0.0).values
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What is best for each."""
+        return plan(self.posterior.environment, self.rewards, on=self.posterior.model.reward.on)
+
+    @cached_property
+    def policies(self) -> np.ndarray | None:
+        """[draws, who, S, A]: the choices to expect. None where the model does not say and no policies were kept."""
+        posterior = self.posterior
+        if not isinstance(posterior, RewardPolicyPosterior):
+            drawn = posterior.data["posterior"].dataset
+            if "policy" not in drawn:
+                return None
+            return self._flat(posterior._for_each_task(drawn["policy"])).values
+        temperature, lapse = (self._flat(x).values for x in (posterior.inverse_temperatures, posterior.lapses))
+        found = self.plan
+        if posterior.model.choice.is_soft:
+            on = posterior.model.reward.on
+            found = plan(posterior.environment, self.rewards, on=on, inverse_temperature=temperature)
+        return np.exp(log_choice_probabilities(found.q, temperature, lapse))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """[who, S, A] choices."""
+        counts = self.posterior.data["observed_data"].dataset["counts"].values
+        return counts.sum(axis=0, keepdims=True) if self.is_pooled else counts
+
+    def _flat(self, values: xr.DataArray) -> xr.DataArray:
+        """Chains one after the other, and one task where everybody is one."""
+        if self.is_pooled:
+            values = values.isel(task=[0])
+        return values.stack(sample=("chain", "draw")).transpose("sample", "task", ...)
+
+
+def sample_of(posterior: Posterior, draws: int | None = None) -> Sample:
+    """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200."""
+    if draws is None:
+        work = len(posterior.tasks) * posterior.environment.num_states**2
+        draws = int(np.clip(WORK / work, FEWEST, MOST))
+    if draws < 1:
+        raise InputError(f"draws must be at least 1; found {draws}.")
+    return Sample(thinned(posterior, draws))
+
+
+def thinned(posterior: Posterior, draws: int) -> Posterior:
+    """The same posterior with at most about so many draws, every nth of each chain."""
+    drawn = posterior.data["posterior"].sizes
+    every = -(-drawn["chain"] * drawn["draw"] // draws)
+    groups = {
+        name: group.isel(draw=slice(every - 1, None, every)) if name in ("posterior", "sample_stats") else group
+        for name, group in ((name, node.to_dataset()) for name, node in posterior.data.children.items())
+        if name != "log_likelihood"
+    }
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = dict(posterior.data.attrs)
+    return replace(posterior, data=tree)
+
+
+def population_of(posterior: Any) -> xr.DataArray | None:
+    """What a new subject would want (chain, draw, state[, action]); None where subjects have no population."""
+    try:
+        return posterior.population()["reward"]
+    except InputError:  # Separate(), or a model whose tasks do not inform each other
+        return None

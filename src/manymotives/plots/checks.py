@@ -1,0 +1,47 @@
+"""Is it honest, and what could it show? Recovery and calibration."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from manymotives.calibration import Calibration
+from manymotives.plots.common import COLOURS
+from manymotives.recovery import Recovery
+
+
+def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
+    """Truth against estimate, with 95 % intervals: what the experiment could show."""
+    if axes is None:
+        _, axes = plt.subplots(figsize=(5, 5), layout="constrained")
+    table = recovery.table
+    below, above = table["mean"] - table["lower"], table["upper"] - table["mean"]
+    error = [below.clip(lower=0), above.clip(lower=0)]
+    axes.errorbar(table["truth"], table["mean"], yerr=error, fmt="o", markersize=4, color=COLOURS[0], alpha=0.6)
+    ends = [min(table["truth"].min(), table["lower"].min()), max(table["truth"].max(), table["upper"].max())]
+    axes.plot(ends, ends, color="0.5", linewidth=1)
+    axes.set_xlabel("true reward")
+    axes.set_ylabel("estimate, 95 % interval")
+    axes.set_title(f"correlation {recovery.correlation:.2f}, {recovery.coverage:.0%} covered")
+    return axes
+
+
+def plot_calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
+    """How far the truth's places are from uniform: their distribution function less the diagonal, by quantity.
+
+    Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
+    """
+    if axes is None:
+        _, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    count = len(calibration.places)
+    band = 1.36 / np.sqrt(count)  # Kolmogorov's 95 % limit
+    axes.axhspan(-band, band, color="0.92")
+    axes.axhline(0, color="0.6", linewidth=1)
+    at = np.linspace(0, 1, 201)
+    for number, (name, column) in enumerate(calibration.places.items()):
+        share = np.searchsorted(np.sort(column), at, side="right") / count
+        axes.plot(at, share - at, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=str(name))
+    axes.set_xlabel("place of the truth among the draws")
+    axes.set_ylabel("share below, less what is due")
+    axes.set_title(f"{count} replications, p = {calibration.p_value:.2g}")
+    axes.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return axes

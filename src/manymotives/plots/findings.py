@@ -1,0 +1,180 @@
+"""What a fit shows, drawn from the same numbers as the report: policies, who resembles whom, prediction, checks."""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from manymotives.errors import InputError
+from manymotives.findings import PredictiveCheck, Similarity, learning, predictive_check, similarity
+from manymotives.labels import Label, index_of
+from manymotives.plots.common import COLOURS, axes_for, written
+from manymotives.posterior import Posterior
+
+MARKERS = "osD^Pv*X"
+
+
+def plot_policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | None = None) -> Axes:
+    """What would be best for a task (the first one by default), with what it did: a heat map of states and actions.
+
+    Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward.
+    """
+    policies = posterior.policies()
+    tasks = policies["task"].values.tolist()
+    number = 0 if task is None else index_of(task if task in tasks else str(task), tasks, "task")
+    counts = posterior.data["observed_data"].dataset["counts"].isel(task=number).values
+    states = [written(name) for name in policies["state"].values]
+    actions = [written(name) for name in policies["action"].values]
+    exists = posterior.environment.available
+    made = counts.sum(axis=1, keepdims=True)
+    share = np.where(exists & (made > 0), counts / np.maximum(made, 1), np.nan)
+    axes = axes_for(axes, (len(states), 2 * len(actions)))
+    axes.set_facecolor("0.93")
+    image = axes.imshow(share, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    lives = np.flatnonzero(exists.any(axis=1))
+    best = policies.isel(task=number).values.argmax(axis=1)[lives]
+    axes.scatter(best, lives, s=60, facecolors="none", edgecolors=COLOURS[5], linewidths=1.8, label="best")
+    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none seen)")
+    axes.set_xticks(range(len(actions)), actions, rotation=90 if max(map(len, actions)) > 5 else 0)
+    step = -(-len(states) // 40)
+    axes.set_yticks(range(0, len(states), step), states[::step])
+    axes.set_xlabel("action")
+    axes.set_ylabel("state")
+    axes.set_title(f"{written(tasks[number])}: done, and best (ring)")
+    return axes
+
+
+def plot_similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -> Axes:
+    """Who resembles whom: tasks that want alike lie close together; colours and shapes are groups, where supported.
+
+    The distance is what each would lose by the other's goals (see `mm.findings.similarity`); directions mean nothing.
+    """
+    alike = posterior if isinstance(posterior, Similarity) else similarity(posterior)
+    if axes is None:
+        _, axes = plt.subplots(figsize=(5.5, 5.0), layout="constrained")
+    for group in range(alike.clusters.number):
+        here = alike.clusters.group == group
+        label = f"group {group + 1}" if alike.clusters.is_supported else None
+        x, y = alike.places[here].T
+        axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.15)
+    axes.set_xlabel("distance (share of value lost by the other's goals)")
+    axes.set_title("Who resembles whom" + ("" if alike.clusters.is_supported else ": no groups supported"))
+    if alike.clusters.is_supported:
+        axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _name_points(axes, alike)
+    return axes
+
+
+def _name_points(axes: Axes, alike: Similarity) -> None:
+    """Names beside their points, each where it covers nothing; those without such a place are left out."""
+    axes.figure.canvas.draw()  # points have no places on the paper before
+    to_points = 72.0 / axes.figure.get_dpi()
+    spots = axes.transData.transform(alike.places) * to_points
+    left, bottom, right, top = np.array(axes.bbox.extents) * to_points
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]
+    for name, place, (x, y) in zip(alike.who, alike.places, spots):
+        text = written(name)
+        wide = 4.6 * len(text)
+        for dx, dy in ((6.0, -3.0), (-6.0 - wide, -3.0), (-wide / 2, 6.0), (-wide / 2, -13.0)):
+            box = (x + dx, y + dy, x + dx + wide, y + dy + 8)
+            inside = left < box[0] and box[2] < right and bottom < box[1] and box[3] < top
+            if inside and all(box[2] < a or box[0] > c or box[3] < b or box[1] > d for a, b, c, d in taken):
+                axes.annotate(text, place, xytext=(dx, dy), textcoords="offset points", fontsize=8)
+                taken.append(box)
+                break
+
+
+def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
+    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
+    if not hasattr(score, "table"):
+        raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
+    table = score.table
+    place = np.arange(len(table))
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6.5, 1.4 + 0.34 * len(table)), layout="constrained")
+    error = 1.96 * table["standard_error"].fillna(0.0)
+    axes.errorbar(table["log_likelihood"], place, xerr=error, fmt="o", color=COLOURS[0], markersize=5)
+    axes.set_yticks(place, [written(name, 40) for name in ladder_names(table)])
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    axes.set_xlabel("nats per held-out choice (0 = perfect)")
+    axes.set_title(f"Held out: {'subjects' if score.hold_out == 'tasks' else score.hold_out}")
+    return axes
+
+
+def ladder_names(table: Any) -> list[str]:
+    """What the rungs are called; with how many episodes of its own a held-out subject had shown, where that is told."""
+    if "own_episodes" not in table:
+        return [str(name) for name in table["model"]]
+    return [
+        f"{name}, after {int(shown)} episode{'s' if shown != 1 else ''}" if shown == shown else str(name)
+        for name, shown in zip(table["model"], table["own_episodes"])
+    ]
+
+
+def plot_predictive_check(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> Axes:
+    """Could the model have made these choices? Observed against expected share of every action in every state.
+
+    Lines are where 95 % of replications lie; open red marks lie outside theirs.
+    """
+    check = posterior if isinstance(posterior, PredictiveCheck) else predictive_check(posterior)
+    if axes is None:
+        _, axes = plt.subplots(figsize=(5.0, 5.0), layout="constrained")
+    frame = check.shares
+    off = (frame["observed"] < frame["lower"]) | (frame["observed"] > frame["upper"])
+    axes.plot([0, 1], [0, 1], color="0.5", linewidth=1, linestyle="--")
+    axes.vlines(frame["expected"], frame["lower"], frame["upper"], color="0.8")
+    size = 10 + 60 * frame["choices"] / max(frame["choices"].max(), 1)
+    axes.scatter(frame["expected"][~off], frame["observed"][~off], s=size[~off], color=COLOURS[0], alpha=0.75, zorder=3)
+    axes.scatter(
+        frame["expected"][off], frame["observed"][off], s=size[off], facecolors="white", edgecolors=COLOURS[5], zorder=3
+    )
+    axes.set_xlabel("expected share of choices")
+    axes.set_ylabel("observed share")
+    axes.set_title(f"p = {check.p_value:.2f}; {int(off.sum())} of {len(frame)} outside")
+    return axes
+
+
+def plot_learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
+    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior."""
+    learnt = learning(posterior)
+    rows = slice(1, None) if learnt.has_population else slice(None)
+    cells = learnt.cells
+    on_states = cells["action"].isna().all()
+    names = cells["state"].tolist() if on_states else [f"{a} in {s}" for s, a in zip(cells["state"], cells["action"])]
+    values, tasks = learnt.shift[rows], learnt.who[rows]
+    axes = axes_for(axes, values.shape)
+    image = axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("largest change of a probability")
+    for set_ticks, labels in ((axes.set_xticks, names), (axes.set_yticks, list(tasks))):
+        step = -(-len(labels) // 40)
+        set_ticks(range(0, len(labels), step), [written(label) for label in labels[::step]])
+    axes.tick_params(axis="x", rotation=90 if max(map(len, names)) > 3 else 0)
+    axes.set_xlabel("reward of")
+    axes.set_title("How much the data changed")
+    return axes
+
+
+def plot_temperatures(posterior: Any, *, axes: Axes | None = None) -> Axes:
+    """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
+    if not hasattr(posterior, "inverse_temperatures"):
+        raise InputError("this picture is of the posterior of a RewardPolicyModel.")
+    draws = posterior.canonical()["inverse_temperature"].stack(sample=("chain", "draw"))
+    order = np.argsort(-draws.mean("sample").values)
+    draws = draws.isel(task=order)
+    low, high = draws.quantile([0.025, 0.975], dim="sample").values
+    place = np.arange(len(order))
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6, min(16.0, 1.4 + 0.28 * len(order))), layout="constrained")
+    axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6)
+    axes.plot(draws.mean("sample"), place, "o", color=COLOURS[0], markersize=4.5)
+    step = -(-len(order) // 40)
+    axes.set_yticks(place[::step], [written(name) for name in draws["task"].values[::step]])
+    axes.invert_yaxis()
+    axes.set_xlabel("inverse temperature, canonical scale")
+    axes.set_title("How consistently they act")
+    return axes

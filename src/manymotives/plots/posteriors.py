@@ -1,0 +1,128 @@
+"""What was inferred: rewards, weights of a set of rewards, how far from optimal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from manymotives.errors import InputError
+from manymotives.labels import Label
+from manymotives.plots.common import COLOURS, written
+from manymotives.plots.tables import plot_table
+from manymotives.posterior import PolicyOptimalityPosterior, Posterior
+
+
+def plot_rewards(
+    posterior: Posterior,
+    *,
+    truth: Any = None,
+    tasks: Sequence[Label] | None = None,
+    canonical: bool = False,
+) -> Figure:
+    """What each task wants: posterior mean and 95 % interval of every state's reward, a grey bar for the prior's.
+
+    Parameters
+    ----------
+    truth
+        True rewards [task, S], where they are known: diamonds.
+    tasks
+        Which tasks to draw, by name; otherwise the first twelve.
+    canonical
+        Rewards in canonical form (see `Posterior.canonical`), without the prior.
+    """
+    if posterior.model.reward.on != "state":
+        raise InputError("plot_rewards draws rewards on states; these lie on pairs. Use to_frame() for their numbers.")
+    names = posterior.rewards["task"].values.tolist()
+    chosen = names[:12] if tasks is None else list(tasks)
+    frame = posterior.to_frame(tasks=chosen, canonical=canonical)
+    prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
+    low, high = prior.quantile([0.025, 0.975], dim="sample").values
+    states = posterior.rewards["state"].values.tolist()
+    place = np.arange(len(states))
+    columns = min(len(chosen), 4)
+    rows = -(-len(chosen) // columns)
+    size = (2.8 * columns + 0.4, rows * min(8.0, 1.0 + 0.22 * len(states)) + 0.6)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    for panel, name in zip(panels.flat, chosen):
+        rows_of = frame[frame["task"] == name].set_index("state").loc[states]
+        if not canonical:
+            panel.hlines(place, low, high, color="0.87", linewidth=7, label="prior, 95 %")
+        panel.hlines(
+            place, rows_of["lower"], rows_of["upper"], color=COLOURS[0], linewidth=1.6, label="posterior, 95 %"
+        )
+        panel.plot(rows_of["mean"], place, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
+        if truth is not None:
+            panel.plot(
+                np.asarray(truth)[names.index(name)],
+                place,
+                "D",
+                markerfacecolor="none",
+                color=COLOURS[5],
+                markersize=6,
+                label="truth",
+            )
+        panel.set_title(written(name), fontsize=10)
+        step = -(-len(states) // 40)
+        panel.set_yticks(place[::step], [written(state) for state in states[::step]], fontsize=8)
+    panels.flat[0].invert_yaxis()
+    for panel in panels.flat[len(chosen) :]:
+        panel.set_visible(False)
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    for column in panels.T:
+        lowest = [panel for panel in column if panel.get_visible()][-1]
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel("reward")
+    return figure
+
+
+def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
+    """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    weights = _optimality(posterior).weights
+    names = tuple(weights["candidate"].values.tolist())
+    if len(names) > 60:
+        raise InputError(f"plot_weights draws the weights of a few named rewards; there are {len(names)}.")
+    axes = plot_table(
+        weights.values,
+        tuple(weights["task"].values.tolist()),
+        names,
+        title="Which reward each task has",
+        bar_label="posterior probability",
+        axes=axes,
+    )
+    axes.set_xlabel("reward")
+    return axes
+
+
+def plot_optimality(posterior: Any, *, axes: Axes | None = None) -> Axes:
+    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
+    losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
+    tasks = losses["task"].values.tolist()
+    place = np.arange(len(tasks))
+    low, middle, high = losses.quantile([0.025, 0.5, 0.975], dim="sample").values
+    before = posterior.data["prior"].dataset["optimality_gap"].quantile([0.025, 0.975]).values
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6, min(16.0, 1.6 + 0.28 * len(tasks))), layout="constrained")
+    axes.axvspan(*before, color="0.92", label="gap ε beforehand, 95 %")
+    axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
+    axes.plot(middle, place, "o", color=COLOURS[0], markersize=4.5, label="median")
+    step = -(-len(tasks) // 40)
+    axes.set_yticks(place[::step], [written(task) for task in tasks[::step]])
+    axes.set_ylim(len(tasks) - 0.4, -0.6)
+    axes.set_xlim(left=0.0)
+    unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"
+    axes.set_xlabel(f"lost in the worst state, {unit}")
+    axes.set_title("How far from optimal they are")
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def _optimality(posterior: Any) -> PolicyOptimalityPosterior:
+    if not isinstance(posterior, PolicyOptimalityPosterior):
+        raise InputError("this picture is of the posterior of a PolicyOptimalityModel.")
+    return posterior

@@ -1,0 +1,100 @@
+"""Choices, numbers for each task and state, and maps of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float, Integer
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.labels import Label, index_of
+from manymotives.plots.common import COLOURS, axes_for, label_axes, written
+
+
+def plot_choices(
+    demonstrations: Demonstrations,
+    action: Label,
+    *,
+    best: Integer[np.ndarray, "task S"] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """How often each task chose one action in each state: the area of a square is the number of choices.
+
+    Parameters
+    ----------
+    action
+        The action whose share is shown by colour.
+    best
+        Index of the best action of each task in each state, such as `plan(...).actions`: a ring marks the states where
+        the task chose it less than half of the time.
+    """
+    chosen = index_of(action, demonstrations.actions, "action")
+    counts = demonstrations.counts
+    made = counts.sum(axis=2)
+    if best is not None and best.shape != made.shape:
+        raise InputError(f"best must have the shape {list(made.shape)} (tasks, states); found {list(best.shape)}.")
+    axes = axes_for(axes, made.shape)
+    task, state = np.nonzero(made)
+    share = counts[task, state, chosen] / made[task, state]
+    size = made[task, state] / made.max()
+    marks = axes.scatter(state, task, c=share, s=30 + 260 * size, marker="s", cmap="cividis", vmin=0, vmax=1)
+    if best is not None:
+        right = counts[task, state, best[task, state]] / made[task, state]
+        off = right < 0.5
+        axes.scatter(state[off], task[off], s=360, facecolors="none", edgecolors=COLOURS[5], linewidths=1.5)
+    bar = axes.figure.colorbar(marks, ax=axes, shrink=0.8)
+    bar.set_label(f"share of {action!r}")
+    label_axes(axes, demonstrations.tasks, demonstrations.states)
+    axes.set_title("What they did")
+    return axes
+
+
+def plot_table(
+    values: Float[np.ndarray, "task S"],
+    tasks: tuple[Label, ...],
+    states: tuple[Label, ...],
+    *,
+    title: str,
+    bar_label: str,
+    axes: Axes | None = None,
+) -> Axes:
+    """A number for each task and state, as a heat map."""
+    axes = axes_for(axes, values.shape)
+    ramp = ListedColormap(plt.get_cmap("Blues")(np.linspace(0.05, 0.95, 256)))
+    image = axes.imshow(values, cmap=ramp, vmin=min(0.0, float(values.min())), aspect="auto")
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar.set_label(bar_label)
+    label_axes(axes, tasks, states)
+    axes.set_title(title)
+    return axes
+
+
+def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequence[Label]) -> Figure:
+    """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task."""
+    if environment.coordinates is None:
+        raise InputError("this environment has no coordinates to draw its states at.")
+    spots = np.asarray(environment.coordinates, dtype=float)
+    tall, wide = np.ptp(spots[:, 1]) + 1, np.ptp(spots[:, 0]) + 1
+    top = max(float(np.max(values)) for values in tables.values())
+    size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(tables) * tall / wide)
+    figure, panels = plt.subplots(len(tables), len(tasks), figsize=size, squeeze=False, layout="constrained")
+    for row, (title, values) in zip(panels, tables.items()):
+        for column, panel in enumerate(row):
+            marks = panel.scatter(*spots.T, c=np.asarray(values)[column], cmap="Blues", vmin=0, vmax=top, marker="s")
+            panel.set_xlim(spots[:, 0].min() - 0.5, spots[:, 0].max() + 0.5)
+            panel.set_ylim(spots[:, 1].min() - 0.5, spots[:, 1].max() + 0.5)
+            panel.set_aspect("equal")
+            marks.set_sizes([(55 / max(tall, wide)) ** 2])
+            panel.set_xticks([])
+            panel.set_yticks([])
+        row[0].set_ylabel(title, fontsize=9)
+    for panel, task in zip(panels[0], tasks):
+        panel.set_title(written(task), fontsize=8)
+    figure.colorbar(marks, ax=panels, shrink=0.8, label="reward")
+    return figure

@@ -1,0 +1,46 @@
+"""The page a scientist can read: one HTML file that needs nothing else."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from manymotives.errors import InputError
+from manymotives.posterior import Posterior
+from manymotives.report.content import content_of
+from manymotives.report.page import page
+from manymotives.writing import whole_file
+
+__all__ = ["report"]
+
+
+def report(
+    posterior: Any, path: str | os.PathLike[str], *, score: Any = None, title: Any = None, truth: Any = None
+) -> Path:
+    """Write what was found to one HTML file, which loads nothing from anywhere; its path.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    path
+        Where to write; the file appears whole or not at all.
+    score
+        What `mm.score` returned, or several of them: held-out prediction beside the plain baselines.
+    title
+        Of the page.
+    truth
+        True rewards [task, S] (or [task, S, A]) where they are known, as of simulated subjects: shown beside.
+    """
+    if not isinstance(posterior, Posterior):
+        raise InputError(f"posterior must be what mm.fit returns or mm.load reads; found {type(posterior).__name__}.")
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title must be text; found {title!r}.")
+    scores = () if score is None else tuple(score) if isinstance(score, list | tuple) else (score,)
+    for each in scores:
+        if not hasattr(each, "table") or not hasattr(each, "hold_out"):
+            raise InputError(f"score must be what mm.score returns, or a list of these; found {type(each).__name__}.")
+    target = Path(path)
+    with whole_file(target) as temporary:
+        content = content_of(posterior, title or "What they want", scores, truth)
+        temporary.write_text(page(content), encoding="utf-8")
+    return target

@@ -1,0 +1,78 @@
+"""Everything a report tells, computed before anything is written: what was found, or why it could not be."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.errors import InputError
+from manymotives.findings import (
+    Learning,
+    PredictiveCheck,
+    Sample,
+    Similarity,
+    learning,
+    predictive_check,
+    sample_of,
+    similarity,
+)
+from manymotives.inference import Progress
+from manymotives.posterior import Posterior
+from manymotives.posterior.common import in_unit_range
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What a report is about, and what was found."""
+
+    posterior: Posterior
+    title: str
+    scores: tuple[Any, ...]
+    truth: np.ndarray | None  # [tasks, cells] in canonical form
+    sample: Sample
+    learning: Learning
+    similarity: Similarity | str  # or why there is none
+    check: PredictiveCheck | str
+
+
+def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth: Any) -> Content:
+    known = None if truth is None else _canonical_truth(posterior, truth)
+    with Progress().of(4, "steps") as bar:
+        bar.update(0, "what was learnt")
+        learnt = learning(posterior)
+        bar.update(1, "plans")
+        sample = sample_of(posterior)
+        _ = sample.plan
+        bar.update(2, "who resembles whom")
+        alike = _or_why(similarity, sample)
+        bar.update(3, "predictive check")
+        check = _or_why(predictive_check, sample)
+        bar.update(4)
+    return Content(posterior, title, scores, known, sample, learnt, alike, check)
+
+
+def _or_why(compute: Any, sample: Sample) -> Any:
+    try:
+        return compute(sample)
+    except InputError as error:
+        return str(error)
+
+
+def _canonical_truth(posterior: Posterior, truth: Any) -> np.ndarray:
+    """True rewards [task, S(, A)] as the report shows rewards: [task, cells]."""
+    environment, on = posterior.environment, posterior.model.reward.on
+    size = (len(posterior.tasks), *environment.available.shape[: posterior._reward_axes])
+    try:
+        values = np.asarray(truth, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("truth must be numbers: the true reward of each task and state.") from None
+    if values.shape != size or not np.isfinite(values).all():
+        raise InputError(
+            f"truth must have the shape {list(size)} (tasks, {on.replace('_', ', ')}), all finite; found "
+            f"{list(values.shape)}."
+        )
+    dims = ("task", "state", "action")[: values.ndim]
+    canonical, _ = in_unit_range(environment, on, xr.DataArray(values, dims=dims), None)
+    exists = environment.available.ravel() if on == "state_action" else slice(None)
+    return canonical.values.reshape(len(values), -1)[:, exists]

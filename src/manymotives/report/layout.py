@@ -1,0 +1,64 @@
+"""An environment in, a drawing of it out: where its states lie, and what leads where."""
+
+from typing import Any
+
+import numpy as np
+
+from manymotives.environment import Environment
+
+MOST_EDGES = 3000
+
+
+def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | None:
+    """Places, and the states at each; None without coordinates.
+
+    Several states may share a place (with memory, all that are reached in the same spot); a place then shows their
+    mean, weighted by `visits` [S].
+    """
+    if environment.coordinates is None or len(environment.states) < 2:
+        return None
+    spots, owner = np.unique(np.round(environment.coordinates, 6), axis=0, return_inverse=True)
+    owner = owner.ravel()
+    if len(spots) < 2:
+        return None
+    weight = visits + 1e-3
+    members = [
+        [[int(s), round(float(weight[s] / weight[here].sum()), 4)] for s in here[np.argsort(-weight[here])]]
+        for here in (np.flatnonzero(owner == place) for place in range(len(spots)))
+    ]
+    moves = environment.matrix.tocoo()
+    happens = moves.data > 0
+    ends = np.sort(
+        np.stack([owner[moves.row[happens] // environment.num_actions], owner[moves.col[happens]]], axis=1), axis=1
+    )
+    edges = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+    size = _spacing(spots)
+    steps = (spots - spots.min(axis=0)) / size
+    square = bool(
+        np.abs(steps - np.round(steps)).max() < 1e-6 and len(spots) > 0.5 * np.prod(np.ptp(steps, axis=0) + 1)
+    )
+    return {
+        "xy": spots.tolist(),
+        "members": members,
+        "edges": edges.tolist() if len(edges) <= MOST_EDGES else [],
+        "square": square,
+        "size": size,
+        "alone": len(spots) == environment.num_states,
+        "owner": owner.tolist(),
+    }
+
+
+def moves_of(environment: Environment) -> np.ndarray:
+    """[S, A, 2]: which way each action leads on the drawing, to where it leads most often."""
+    assert environment.coordinates is not None
+    where = np.asarray(environment.matrix.argmax(axis=1)).reshape(environment.available.shape)
+    there = environment.coordinates[where] - environment.coordinates[:, None]
+    return np.where(environment.available[..., None], there, 0.0)
+
+
+def _spacing(spots: np.ndarray) -> float:
+    """The smallest distance between two places."""
+    if len(spots) > 2000:
+        return float(np.ptp(spots, axis=0).max() / np.sqrt(len(spots)))
+    away = np.linalg.norm(spots[:, None] - spots[None], axis=2)
+    return float(away[~np.eye(len(spots), dtype=bool)].min())

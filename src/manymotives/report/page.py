@@ -1,0 +1,82 @@
+"""The page: sections one after the other, the data its figures are drawn from, style and script, all in one file."""
+
+from importlib.resources import files
+from typing import Any
+
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, data_block, element, text
+from manymotives.report.sections_acts import what_would_be_best
+from manymotives.report.sections_evidence import could_it_have, did_it_work, does_it_predict
+from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
+from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
+from manymotives.report.sections_wants import what_data_tell, what_they_want
+
+PLACES = (
+    ("short", "In short"),
+    ("fitted", "Fitted"),
+    ("wants", "What they want"),
+    ("tell", "What data can tell"),
+    ("temperature", "How they act"),
+    ("similarity", "Who resembles whom"),
+    ("ladder", "Prediction"),
+    ("check", "Check"),
+    ("policies", "Best policies"),
+    ("convergence", "Convergence"),
+    ("cite", "Cite"),
+)
+# nothing may be fetched, and only what is in the file may run
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def page(content: Content) -> str:
+    """The whole file."""
+    figures: dict[str, Any] = {}
+    sections = [
+        warnings(content.posterior),
+        in_short(content),
+        what_was_fitted(content),
+        what_they_want(content, figures),
+        what_data_tell(content, figures),
+        how_they_act(content, figures),
+        who_resembles_whom(content, figures),
+        does_it_predict(content, figures),
+        could_it_have(content, figures),
+        what_would_be_best(content, figures),
+        did_it_work(content),
+        how_to_cite(content),
+    ]
+    data = [data_block("rewards", figures.pop("rewards")), data_block("policies", figures.pop("policies"))]
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", content.title),
+        element("style", _part("style.css")),
+    )
+    links = [element("li", element("a", words, href=f"#{place}")) for place, words in PLACES]
+    body = element(
+        "body",
+        page_head(content),
+        element("nav", element("ul", links), aria_label="Sections"),
+        element(
+            "main",
+            element(
+                "noscript",
+                element("p", "Figures and sorting need JavaScript; text and tables do not.", class_="failed"),
+            ),
+            sections,
+        ),
+        element("footer", "Made by manymotives. This file is complete: it loads nothing from anywhere."),
+        element("div", id="tip", role="tooltip", hidden=True),
+        data,
+        data_block("figures", figures),
+        element("script", _part("charts.js"), _part("page.js")),
+    )
+    return f"<!doctype html>\n{element('html', text(head, body), lang='en')}\n"
+
+
+def _part(name: str) -> Markup:
+    """A file of this package, which is ours and therefore markup."""
+    return Markup((files("manymotives.report") / name).read_text(encoding="utf-8"))

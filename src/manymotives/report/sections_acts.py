@@ -1,0 +1,111 @@
+"""What would be best for what each subject seems to want, beside what it did."""
+
+from typing import Any
+
+import numpy as np
+
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, figure, table
+from manymotives.report.layout import layout_of, moves_of
+from manymotives.report.sections_wants import chooser
+
+LARGEST = 400_000  # subjects × states in the page
+
+
+def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
+    data = policy_data(content)
+    figures["policies"] = data
+    head = element("h2", "What would be best for them")
+    said = element(
+        "p",
+        "The policy that is optimal for the reward a subject is expected to have: with known transitions, the best "
+        "that can be done for it given what is known. It can be better than what the subject did, whose errors it does "
+        "not repeat.",
+    )
+    if data is None:
+        return element(
+            "section",
+            head,
+            said,
+            element("p", "There are too many states to list here; see ", element("code", "posterior.policies()"), "."),
+            id="policies",
+        )
+    parts: list[Any] = [head, said, chooser("acted", data["who"], "Show")]
+    if data["layout"] is not None and data["layout"]["alone"]:
+        parts.append(
+            figure(
+                "policy-map",
+                title="Where to go",
+                described="Map with an arrow in every state, along the best action; the table below has the same in "
+                "words.",
+                how="An arrow points where the best action mostly leads, a ring means staying. The fainter, the "
+                "fewer draws of the posterior agree. Hover for the action and for what the subject did.",
+                chooser=True,
+            )
+        )
+    headings = [
+        "state",
+        "choices",
+        "chose most",
+        "share",
+        *(["likely next", "probability"] if data["next"] else []),
+        "best",
+        "sure",
+    ]
+    parts.append(
+        element("div", table(headings, [], caption="Of the one chosen above, state by state"), id="table-acted")
+    )
+    parts.append(
+        element(
+            "p",
+            "“likely next” is what the model predicts the subject would do; “sure” is how many draws agree that an "
+            "action is the best.",
+        )
+    )
+    return element("section", parts, id="policies")
+
+
+def policy_data(content: Content) -> dict[str, Any] | None:
+    """Of each, in each state: the best action and how sure that is, the likeliest next choice, and what was done."""
+    posterior, sample = content.posterior, content.sample
+    environment = posterior.environment
+    who = len(sample.who)
+    if who * environment.num_states > LARGEST:
+        return None
+    best = posterior.policies().values[:who].argmax(axis=2)
+    # an action is best in a draw if it reaches the best value there: ties count for all
+    q = sample.plan.q
+    reached = np.take_along_axis(q, np.broadcast_to(best, (len(q), *best.shape))[..., None], axis=3)[..., 0]
+    sure = (reached >= q.max(axis=3) - 1e-9 * np.maximum(np.abs(q.max(axis=3)), 1e-12)).mean(axis=0)
+    counts = sample.counts
+    made = counts.sum(axis=2)
+    predicted = None if sample.policies is None else sample.policies.mean(axis=0)
+    names = posterior.data["observed_data"].dataset["counts"]
+    drawn = layout_of(environment, made.sum(axis=0))
+    if drawn is not None and drawn["alone"]:  # places in the order of the states
+        drawn = drawn | {"xy": [drawn["xy"][place] for place in drawn["owner"]], "edges": _renumbered(drawn)}
+    return {
+        "who": [str(name) for name in sample.who],
+        "states": [str(name) for name in names["state"].values],
+        "actions": [str(name) for name in names["action"].values],
+        "lives": (~environment.is_terminal).astype(int).tolist(),
+        "best": best.tolist(),
+        "sure": _per_cent(sure),
+        "made": made.tolist(),
+        "most": counts.argmax(axis=2).tolist(),
+        "most_share": _per_cent(counts.max(axis=2) / np.maximum(made, 1)),
+        "next": None if predicted is None else predicted.argmax(axis=2).tolist(),
+        "next_share": None if predicted is None else _per_cent(predicted.max(axis=2)),
+        "layout": drawn,
+        "moves": np.round(moves_of(environment), 3).tolist() if drawn is not None and drawn["alone"] else None,
+    }
+
+
+def _per_cent(shares: np.ndarray) -> Any:
+    return np.round(100 * shares).astype(int).tolist()
+
+
+def _renumbered(drawn: dict[str, Any]) -> list[list[int]]:
+    """Edges between places as edges between the states that lie there, one each."""
+    state = {place: s for s, place in enumerate(drawn["owner"])}
+    return [[state[a], state[b]] for a, b in drawn["edges"]]

@@ -1,0 +1,214 @@
+"""Warnings, what was found in short, what was fitted and on what, and how to cite it."""
+
+import platform
+from importlib.metadata import version
+
+import numpy as np
+
+from manymotives.findings import PredictiveCheck, Similarity
+from manymotives.posterior import Posterior
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, text
+from manymotives.report.words import listed, method_name, model_facts, model_name, per_cent
+
+PAPER = (
+    "Dimitrakakis, C., & Rothkopf, C. A. (2011). Bayesian multitask inverse reinforcement learning. European Workshop "
+    "on Reinforcement Learning (EWRL)."
+)
+
+
+def warnings(posterior: Posterior) -> Markup:
+    """On top of everything."""
+    found = posterior.warnings
+    if not found:
+        return element(
+            "section",
+            element("h2", "No warnings"),
+            element("p", "Nothing was found that a careful statistician would have to tell you first."),
+            class_="warnings fine",
+            id="warnings",
+        )
+    heading = f"{len(found)} warning{'s' if len(found) > 1 else ''}: read {'these' if len(found) > 1 else 'this'} first"
+    return element(
+        "section",
+        element("h2", heading),
+        element("ul", [element("li", warning) for warning in found]),
+        class_="warnings",
+        id="warnings",
+    )
+
+
+def in_short(content: Content) -> Markup:
+    """A few sentences, each with where to read on."""
+    posterior, learnt = content.posterior, content.learning
+    who = slice(1, None) if learnt.has_population else slice(None)
+    moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
+    points = [
+        (
+            "wants",
+            f"{int(moved.sum()):,} of {moved.size:,} rewards were moved noticeably by the data"
+            + ("." if moved.all() else "; the others are as the prior had them: assumptions, not findings.")
+            + (
+                f" Of {pairs.size:,} differences between two of them, {per_cent(pairs.mean())} have a settled sign."
+                if pairs.size
+                else ""
+            ),
+        )
+    ]
+    if isinstance(content.similarity, Similarity):
+        points.append(("similarity", groups_sentence(content.similarity)))
+    points.append(("ladder", ladder_sentence(content)))
+    if isinstance(content.check, PredictiveCheck):
+        fits = content.check.p_value
+        points.append(
+            (
+                "check",
+                "Choices made by the fitted model differ from its own expectations as much as the subjects' do in "
+                f"{per_cent(fits)} of replications: "
+                + (
+                    "the model could well have made these choices."
+                    if fits >= 0.05
+                    else "the model misses something in these choices."
+                ),
+            )
+        )
+    mixed = posterior.data.attrs.get("mixing")
+    points.append(
+        (
+            "convergence",
+            f"The chains have mixed: {mixed}."
+            if mixed
+            else "The sampler did not pass every check, or makes no chains that could be checked.",
+        )
+    )
+    return element(
+        "section",
+        element("h2", "In short"),
+        element("ul", [element("li", said, " ", element("a", "more", href=f"#{place}")) for place, said in points]),
+        id="short",
+    )
+
+
+def groups_sentence(alike: Similarity) -> str:
+    """Whether subjects fall into groups."""
+    groups = alike.clusters
+    if np.isnan(groups.p_value):
+        return "There are too few subjects, or they are too much alike, to ask whether they fall into groups."
+    if not groups.is_supported:
+        return (
+            "No groups of subjects are supported: they are spread as one group without any would be "
+            f"(p = {groups.p_value:.2f})."
+        )
+    sizes = ", ".join(str(size) for size in np.bincount(groups.group))
+    return (
+        f"Subjects fall into {groups.number} groups (of {sizes}); without groups, subjects would look so grouped "
+        f"in {per_cent(groups.p_value)} of cases."
+    )
+
+
+def ladder_sentence(content: Content) -> str:
+    if not content.scores:
+        return "Whether the model predicts choices it has not seen was not asked."
+    table = content.scores[0].table
+    best = table.loc[table["log_likelihood"].idxmax()]
+    return f"Held-out choices are best predicted by {best['model']}: {best['log_likelihood']:.3f} nats a choice."
+
+
+def what_was_fitted(content: Content) -> Markup:
+    posterior = content.posterior
+    environment, data = posterior.environment, posterior.data
+    counts = data["observed_data"].dataset["counts"].values
+    made, visited = counts.sum(axis=(1, 2)), (counts.sum(axis=(0, 2)) > 0).sum()
+    drawn = data["posterior"].sizes
+    actions = environment.available.sum(axis=1)
+    facts = [
+        ("Subjects", f"{len(posterior.tasks):,}: {listed(list(posterior.tasks))}"),
+        (
+            "Choices",
+            f"{int(made.sum()):,}; "
+            + (
+                f"{int(made.min()):,} of each subject"
+                if made.min() == made.max()
+                else f"from {int(made.min()):,} to {int(made.max()):,} of a subject, median {np.median(made):,.0f}"
+            ),
+        ),
+        ("Episodes", _episodes(posterior)),
+        (
+            "States",
+            f"{environment.num_states:,}, of which choices were seen in {int(visited):,}"
+            + (f"; {int(environment.is_terminal.sum())} end an episode" if environment.is_terminal.any() else ""),
+        ),
+        (
+            "Actions",
+            f"{environment.num_actions}: {listed(list(environment.actions), 8)}"
+            + (
+                f"; from {int(actions[actions > 0].min())} to {int(actions.max())} of them exist in a state"
+                if actions.min() < actions.max()
+                else ""
+            ),
+        ),
+        ("Discount", f"{environment.discount:g} a step: a reward ten steps away counts {environment.discount**10:.2f}"),
+        ("Model", model_name(posterior)),
+        *model_facts(posterior),
+        ("Method", method_name(posterior)),
+        ("Draws", f"{drawn['chain']} × {drawn['draw']:,}"),
+        ("Seed", str(data.attrs["seed"])),
+        ("Fitted with", f"manymotives {data.attrs['manymotives_version']}"),
+        (
+            "Report made with",
+            f"manymotives {version('manymotives')}, Python {platform.python_version()}, "
+            + ", ".join(f"{name} {version(name)}" for name in ("numpy", "jax", "numba", "xarray", "arviz-stats")),
+        ),
+    ]
+    pairs = [(element("dt", what), element("dd", how)) for what, how in facts if how]
+    return element("section", element("h2", "What was fitted, and on what"), element("dl", pairs), id="fitted")
+
+
+def how_to_cite(content: Content) -> Markup:
+    posterior = content.posterior
+    ours = f"The manymotives developers. manymotives, version {posterior.data.attrs['manymotives_version']} [software]."
+    drawn = posterior.data["posterior"].sizes
+    mixed = posterior.data.attrs.get("mixing")
+    methods = (
+        f"We fitted {model_name(posterior)} of Dimitrakakis and Rothkopf (2011) to the choices of "
+        f"{len(posterior.tasks):,} subjects with manymotives {posterior.data.attrs['manymotives_version']} "
+        f"({method_name(posterior)}, seed {posterior.data.attrs['seed']}; {drawn['chain']} × {drawn['draw']:,} "
+        f"draws{'; ' + mixed if mixed else ''}). "
+        + " ".join(f"{what}: {how}." for what, how in model_facts(posterior))
+        + " Rewards are reported in canonical form (centred where no episode ends, scaled to unit range)."
+    )
+    return element(
+        "section",
+        element("h2", "How to cite"),
+        element("p", "The method and the software:"),
+        element("ul", element("li", PAPER), element("li", ours)),
+        element("p", "A paragraph for a methods section, to start from:"),
+        element("pre", methods),
+        id="cite",
+    )
+
+
+def _episodes(posterior: Posterior) -> str:
+    if "demonstrations" not in posterior.data.children:
+        return ""
+    seen = posterior.demonstrations
+    gaps = int((~seen.follows).sum()) - seen.num_episodes
+    return f"{seen.num_episodes:,}" + (f", with {gaps:,} gaps in between" if gaps > 0 else "")
+
+
+def page_head(content: Content) -> Markup:
+    posterior = content.posterior
+    lead = (
+        f"What {len(posterior.tasks):,} subject{'s' if len(posterior.tasks) > 1 else ''} want, inferred from "
+        f"{int(posterior.data['observed_data'].dataset['counts'].sum()):,} choices with {model_name(posterior)}."
+    )
+    return element(
+        "header",
+        element("div", element("h1", content.title), element("p", lead, class_="lead")),
+        element("button", "Light / dark", id="theme", type="button"),
+    )
+
+
+def failed(why: str) -> Markup:
+    """A part of the report that could not be made says so."""
+    return element("p", text("Not shown: "), why, class_="failed")

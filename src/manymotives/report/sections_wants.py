@@ -1,0 +1,325 @@
+"""What they want, for the population and each subject; and what the data can and cannot tell of it."""
+
+from typing import Any
+
+import numpy as np
+
+from manymotives.findings import Learning, Similarity
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, figure, table
+from manymotives.report.layout import layout_of
+from manymotives.report.words import per_cent, shortened, what_choices_tell
+
+ROWS, COLUMNS = 60, 24  # of a heat map
+SUREST = 8  # contrasts listed
+LISTED = 400  # states in a table
+
+
+def thousandths(values: np.ndarray) -> Any:
+    """Small whole numbers, which make a small page."""
+    return np.round(values * 1000).astype(int).tolist()
+
+
+def labels(learnt: Learning) -> list[str]:
+    """Cells by name."""
+    if learnt.cells["action"].isna().all():
+        return learnt.cells["state"].tolist()
+    return [f"{action} in {state}" for state, action in zip(learnt.cells["state"], learnt.cells["action"])]
+
+
+def unit(content: Content) -> str:
+    if content.posterior.model.reward.on == "state_action":
+        return "value against the best action there (range = 1)"
+    if content.posterior.environment.is_terminal.any():
+        return "reward (range = 1)"
+    return "reward against own average (range = 1)"
+
+
+def reward_data(content: Content) -> dict[str, Any]:
+    """What the page needs to draw anyone's rewards."""
+    learnt = content.learning
+    truth = None
+    if content.truth is not None:
+        known = thousandths(content.truth)
+        truth = [None, *known] if learnt.has_population else known
+    visits = content.sample.counts.sum(axis=(0, 2))
+    on_states = content.posterior.model.reward.on == "state"
+    ends = [learnt.mean.min(), learnt.mean.max(), learnt.prior_mean.min(), learnt.prior_mean.max()]
+    if content.truth is not None:
+        ends += [content.truth.min(), content.truth.max()]
+    return {
+        "who": [_who(name, number, learnt) for number, name in enumerate(learnt.who)],
+        "cells": labels(learnt),
+        "unit": unit(content),
+        **{word: thousandths(getattr(learnt, word)) for word in ("mean", "lower", "upper", "shift")},
+        "prior": {word: thousandths(getattr(learnt, f"prior_{word}")) for word in ("mean", "lower", "upper")},
+        "truth": truth,
+        "low": int(np.floor(1000 * min(ends))),
+        "high": int(np.ceil(1000 * max(ends))),
+        "contrasts": _surest(learnt),
+        "layout": layout_of(content.posterior.environment, visits) if on_states else None,
+    }
+
+
+def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
+    learnt = content.learning
+    data = reward_data(content)
+    figures["rewards"] = data
+    beyond = len(learnt.cells) > 20
+    parts: list[Any] = [
+        element("h2", "What they want"),
+        element(
+            "p",
+            "Rewards in canonical form: on a scale where the most and the least wanted differ by 1"
+            + (", measured from each subject's own average. " if "average" in data["unit"] else ". ")
+            + "Draws that would lead to the same choices look the same on this scale.",
+        ),
+        chooser("wanted", data["who"], "Show"),
+    ]
+    if data["layout"] is not None:
+        shared = (
+            ""
+            if data["layout"]["alone"]
+            else " Several states lie at one place: it shows their mean, weighted by visits."
+        )
+        parts.append(
+            figure(
+                "reward-map",
+                title="Where: before the data and after",
+                described="Maps of the mean reward of every state under the prior and under the posterior; the table "
+                "below has the numbers.",
+                how="Each mark is a state where it lies in the environment; yellow is wanted, dark blue is avoided, by "
+                "the scale below. Left, what was assumed before any choice; beside it, after the data. Where both look "
+                f"alike, nothing was learnt. Hover for numbers.{shared}",
+                chooser=True,
+            )
+        )
+    parts += [
+        figure(
+            "ranked",
+            title="How much, and how sure" + (" (the 14 most and the 6 least wanted)" if beyond else ""),
+            described="Posterior mean and 95 % interval of each reward, with the prior's interval; the table below has "
+            "the numbers.",
+            how="A dot is the posterior mean, its line the range that holds the reward with a probability of 95 %; the "
+            "grey bar is the same range before the data. A line as wide as its bar: nothing was learnt."
+            + (
+                " A diamond is the truth, known because these subjects were simulated."
+                if content.truth is not None
+                else ""
+            ),
+            chooser=True,
+        ),
+        element(
+            "details",
+            element("summary", "All numbers of the one chosen above"),
+            _numbers_table(content),
+        ),
+        element("h3", "The surest differences"),
+        element("p", "Of the one chosen above, with the probability that the order is this:"),
+        element("ol", id="contrasts"),
+        element("p", "None is surer than 95 %.", id="no-contrasts", hidden=True),
+    ]
+    if len(learnt.who) > 2:
+        figures["everyone"] = _heat(content, learnt.mean, unit(content), low=None)
+        parts.append(
+            figure(
+                "everyone",
+                title="Everyone at a glance",
+                described="Heat map of the posterior mean reward of subjects (rows) and states (columns).",
+                how="One row a subject, one column a reward; yellow is wanted, dark blue is avoided."
+                + _shown(content)
+                + " Hover for numbers.",
+            )
+        )
+    parts.append(_subjects_table(content))
+    return element("section", parts, id="wants")
+
+
+def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
+    """The identifiability statement: in principle, and measured."""
+    learnt = content.learning
+    who = slice(1, None) if learnt.has_population else slice(None)
+    unmoved = learnt.unmoved[who]
+    all_cells = int(unmoved.all(axis=0).sum())
+    settled, pairs = learnt.settled[who], len(learnt.pairs)
+    measured = [
+        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are as the prior had them: no statement about them "
+        f"changed its probability by more than {per_cent(learnt.limit)}."
+        + (f" Of {all_cells:,} states or pairs that is so for every subject." if all_cells else ""),
+        f"The typical reward has {np.median(learnt.sd_ratio[who]):.2f} times the standard deviation it had before the "
+        "data.",
+    ]
+    if pairs:
+        measured.append(
+            f"Of the {pairs:,} differences between two "
+            + ("actions in the same state" if content.posterior.model.reward.on == "state_action" else "states")
+            + (" (of the 40 most often chosen in)" if len(learnt.cells) > 40 else "")
+            + f", the sign is settled (95 % sure, and not so before) for {settled.sum(axis=1).min():,} to "
+            f"{settled.sum(axis=1).max():,} in a subject, {settled.mean(axis=0).sum():.1f} on average. The others "
+            "the data leave open."
+        )
+    parts: list[Any] = [
+        element("h2", "What the data can and cannot tell"),
+        element("h3", "In principle"),
+        element("ul", [element("li", said) for said in what_choices_tell(content.posterior)]),
+        element("h3", "Measured on these data"),
+        element("ul", [element("li", said) for said in measured]),
+    ]
+    figures["shifts"] = _heat(content, learnt.shift, "largest change of a probability", low=0.0, high=1.0)
+    parts += [
+        figure(
+            "shifts",
+            title="How much the data changed",
+            described="Heat map of how much the posterior of each reward differs from its prior.",
+            how="For each reward, the largest change that the data made to the probability of any statement of the "
+            "form “this reward is below x”: 0 (dark) means posterior = prior, so that the value shown above is an "
+            f"assumption; 1 (yellow) means that the two do not overlap. Below {learnt.limit:.2g} counts as nothing "
+            f"learnt.{_shown(content)}",
+        ),
+        _states_table(content),
+    ]
+    return element("section", parts, id="tell")
+
+
+def chooser(kind: str, names: list[str], word: str) -> Markup:
+    """A list to choose from, and buttons for the one before and the next."""
+    options = [element("option", shortened(name)) for name in names]
+    return element(
+        "div",
+        element(
+            "label", word, " ", element("select", options, data_chooser=kind, id=f"choose-{kind}", autocomplete="off")
+        )
+        if len(names) > 1
+        else element("span", names[0]),
+        [
+            element("button", said, type="button", data_step=step, data_for=kind, aria_label=spoken)
+            for said, step, spoken in (("‹ before", -1, "the one before"), ("next ›", 1, "the next one"))
+        ]
+        if len(names) > 1
+        else None,
+        class_="chooser",
+    )
+
+
+def _who(name: str, number: int, learnt: Learning) -> str:
+    return "the population: a new subject" if number == 0 and learnt.has_population else name
+
+
+def _surest(learnt: Learning) -> list[list[list[int]]]:
+    """For each, pairs of cells whose order is surest, the wanted one first, with the probability in thousandths."""
+    found: list[list[list[int]]] = []
+    for above in learnt.above:
+        sure = np.maximum(above, 1 - above)
+        sure = np.where(sure >= 0.95, sure, 0.0)
+        gaps = np.abs(learnt.mean[len(found)][learnt.pairs[:, 0]] - learnt.mean[len(found)][learnt.pairs[:, 1]])
+        order = np.lexsort((-gaps, -np.round(sure, 3)))[:SUREST]
+        found.append(
+            [
+                [
+                    *(int(c) for c in (learnt.pairs[p] if above[p] >= 0.5 else learnt.pairs[p][::-1])),
+                    int(np.floor(1000 * sure[p])),
+                ]
+                for p in order
+                if sure[p] > 0
+            ]
+        )
+    return found
+
+
+def _rows_and_columns(content: Content) -> tuple[np.ndarray, np.ndarray]:
+    """Which subjects and cells a heat map shows: those alike together; those that subjects differ in most."""
+    learnt = content.learning
+    first = int(learnt.has_population)
+    rows = np.arange(first, len(learnt.who))
+    if isinstance(content.similarity, Similarity) and content.similarity.left_out == 0:
+        rows = content.similarity.order + first
+    spread = learnt.mean[rows].max(axis=0) - learnt.mean[rows].min(axis=0) if len(rows) > 1 else learnt.shift[rows[0]]
+    columns = np.sort(np.argsort(-spread, kind="stable")[:COLUMNS])
+    return rows[:ROWS], columns
+
+
+def _heat(
+    content: Content, values: np.ndarray, said: str, low: float | None, high: float | None = None
+) -> dict[str, Any]:
+    rows, columns = _rows_and_columns(content)
+    part = values[np.ix_(rows, columns)]
+    names = labels(content.learning)
+    return {
+        "kind": "heat",
+        "rows": [content.learning.who[r] for r in rows],
+        "cols": [names[c] for c in columns],
+        "values": np.round(part, 3).tolist(),
+        "low": float(part.min()) if low is None else low,
+        "high": float(part.max()) if high is None else high,
+        "unit": said,
+    }
+
+
+def _shown(content: Content) -> str:
+    learnt = content.learning
+    rows, columns = _rows_and_columns(content)
+    subjects = len(learnt.who) - int(learnt.has_population)
+    said = " Subjects who want alike stand together." if subjects > 1 and len(rows) == subjects else ""
+    if len(rows) < subjects:
+        said = f" The first {len(rows)} of {subjects} subjects; the others are in the list above."
+    if len(columns) < len(learnt.cells):
+        said += f" The {len(columns)} of {len(learnt.cells)} columns in which subjects differ most."
+    return said
+
+
+def _numbers_table(content: Content) -> Markup:
+    headings = ["reward of", "mean", "2.5 %", "97.5 %", "prior mean", "shift"] + (
+        ["truth"] if content.truth is not None else []
+    )
+    return element("div", table(headings, [], caption="Posterior of each reward, canonical form"), id="table-wanted")
+
+
+def _subjects_table(content: Content) -> Markup:
+    learnt, names = content.learning, labels(content.learning)
+    first = int(learnt.has_population)
+    counts = content.sample.counts.sum(axis=(1, 2))
+    on_states = content.posterior.model.reward.on == "state"
+    surest = _surest(learnt)
+    rows = []
+    for number in range(first, len(learnt.who)):
+        best = int(learnt.mean[number].argmax())
+        learnt_about = float((~learnt.unmoved[number]).mean())
+        wants: list[Any] = [shortened(names[best]), (learnt.mean[number, best], f"{learnt.mean[number, best]:.2f}")]
+        if not on_states:  # the best action costs nothing in every state: say which is surely better than another
+            pair = surest[number][0][:2] if surest[number] else None
+            wants = ["none" if pair is None else f"{shortened(names[pair[0]])}, not {shortened(names[pair[1]])}"]
+        rows.append(
+            [
+                shortened(learnt.who[number]),
+                int(counts[number - first]),
+                *wants,
+                int(learnt.settled[number].sum()),
+                (learnt_about, per_cent(learnt_about)),
+            ]
+        )
+    wanted = ["wants most", "posterior mean"] if on_states else ["surest preference"]
+    headings = ["subject", "choices", *wanted, "settled differences", "rewards learnt about"]
+    return table(headings, rows, caption="Every subject. Press a heading to sort.")
+
+
+def _states_table(content: Content) -> Markup:
+    learnt, names = content.learning, labels(content.learning)
+    who = slice(1, None) if learnt.has_population else slice(None)
+    counts = content.sample.counts.sum(axis=0)
+    on_states = content.posterior.model.reward.on == "state"
+    state, action = learnt.cells["state_index"].to_numpy(), learnt.cells["action_index"].to_numpy()
+    seen = counts.sum(axis=1)[state] if on_states else counts[state, action]
+    order = np.argsort(-seen, kind="stable")[:LISTED]
+    rows = [
+        [
+            shortened(names[c]),
+            int(seen[c]),
+            (float(np.median(learnt.sd_ratio[who, c])), f"{np.median(learnt.sd_ratio[who, c]):.2f}"),
+            (float(np.median(learnt.shift[who, c])), f"{np.median(learnt.shift[who, c]):.2f}"),
+            (float((~learnt.unmoved[who, c]).mean()), per_cent(float((~learnt.unmoved[who, c]).mean()))),
+        ]
+        for c in order
+    ]
+    more = f" The {LISTED} most often chosen in, of {len(names)}." if len(names) > LISTED else ""
+    headings = ["reward of", "choices there", "posterior sd / prior sd", "shift", "subjects it was learnt for"]
+    return table(headings, rows, caption=f"How much was learnt about each reward; medians over subjects.{more}")

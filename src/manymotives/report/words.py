@@ -1,0 +1,217 @@
+"""Models, priors and methods in words, and what choices can and cannot tell about such a model."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.labels import Label
+from manymotives.models import RewardPolicyModel
+from manymotives.posterior import Posterior
+from manymotives.priors import Prior
+from manymotives.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.sharing import Hierarchical, Pooled
+
+
+def amount(value: Any) -> str:
+    """A parameter: a number, several, or a prior, which is inferred."""
+    if isinstance(value, Prior):
+        inside = ", ".join(f"{name} {amount(each)}" for name, each in zip(value.parameter_names, value.parameters))
+        return f"{type(value).__name__}({inside})"
+    numbers = np.asarray(value, dtype=float)
+    if numbers.ndim == 0:
+        return f"{float(numbers):g}"
+    return f"{numbers.size} given numbers, from {numbers.min():g} to {numbers.max():g}"
+
+
+def parameter(value: Any) -> str:
+    """The same as a clause."""
+    return f"inferred, prior {amount(value)}" if isinstance(value, Prior) else f"known, {amount(value)}"
+
+
+def model_facts(posterior: Posterior) -> list[tuple[str, str]]:
+    """What was assumed, as (what, how) pairs."""
+    model = posterior.model
+    facts = [("What subjects may want", _rewards(model.reward))]
+    if isinstance(model, RewardPolicyModel):
+        rule = (
+            "soft-optimal: as softmax, and they foresee their own errors when they plan"
+            if model.choice.is_soft
+            else "softmax: the better an action in the long run, the more often it is chosen"
+        )
+        facts += [
+            ("How they choose", rule),
+            ("Inverse temperature", parameter(model.inverse_temperature)),
+        ]
+        if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
+            facts.append(("Lapse rate", parameter(model.choice.lapse)))
+    else:
+        order = {
+            "reward_given_policy": "rewards given policies (the paper's Algorithm 2): subjects do not inform each "
+            "other about rewards",
+            "policy_given_reward": "policies given rewards: subjects inform each other about which rewards are common",
+        }
+        facts += [
+            (
+                "How they choose",
+                "any way: in each state, the probabilities of actions have a Dirichlet prior with concentration "
+                + amount(model.policy.concentration),
+            ),
+            ("How far from optimal they may be", f"gap ε with prior {_optimality(model.optimality)}"),
+            ("Factorisation", order[model.factorisation]),
+        ]
+        if model.shares_rewards:
+            facts.append(("How alike they are (κ)", parameter(model.weights_concentration)))
+    facts.append(("How subjects relate", _sharing(model)))
+    return facts
+
+
+def model_name(posterior: Posterior) -> str:
+    """In a sentence."""
+    model = posterior.model
+    if not isinstance(model, RewardPolicyModel):
+        return "the policy-optimality model (MPO)"
+    return {
+        "Hierarchical": "the hierarchical reward–policy model (MRP)",
+        "Pooled": "the pooled reward–policy model (RP)",
+        "Separate": "separate reward–policy models, one a subject",
+    }[type(model.sharing).__name__]
+
+
+def method_name(posterior: Posterior) -> str:
+    record = json.loads(posterior.data.attrs["method"])
+    kind = record.pop("kind")
+    return f"{kind}({', '.join(f'{name}={_plain(value)}' for name, value in record.items())})"
+
+
+def what_choices_tell(posterior: Posterior) -> list[str]:
+    """What this kind of model can and cannot know from any number of choices, a sentence or two each."""
+    model, environment = posterior.model, posterior.environment
+    said = []
+    if isinstance(model, RewardPolicyModel):
+        said.append(
+            "Choices show which of two actions somebody prefers and how reliably, so they tell differences in value, "
+            "never values themselves."
+        )
+    else:
+        said.append(
+            "This model asks only how much value a way of acting misses. A reward that is nearly the same everywhere "
+            "makes every way of acting nearly optimal, so the data cannot rule such a reward out."
+        )
+    if not environment.is_terminal.any():
+        said.append(
+            "Adding the same amount to every reward changes no choice: whether somebody likes everything or nothing "
+            "cannot be seen."
+            + (
+                " Rewards are therefore shown relative to the subject's own average."
+                if model.reward.on == "state"
+                else ""
+            )
+        )
+    else:
+        said.append(
+            "Because episodes end, adding the same amount to every reward makes longer episodes better or worse, and "
+            "so can be seen: rewards are not centred here."
+        )
+    if isinstance(model, RewardPolicyModel):
+        free = isinstance(model.inverse_temperature, Prior)
+        if model.reward.link == NORMALISED:
+            said.append(
+                "“Wants it a lot but acts carelessly” and “wants it a little but acts carefully” lead to the same "
+                "choices. "
+                + (
+                    "Only the prior tells them apart here, so rewards are shown on a scale where the best and the "
+                    "worst differ by 1, and all of the strength is in the inverse temperature."
+                    if free
+                    else "The inverse temperature was taken as known, and that fixes the scale."
+                )
+            )
+        else:
+            said.append(
+                "Ten times the reward with a tenth of the consistency leads to the same choices. "
+                + (
+                    "Both were left free, so their product is known and each of them is not; "
+                    if free
+                    else "The inverse temperature was taken as known, which sets the unit of reward; "
+                )
+                + "rewards are shown on a scale where the best and the worst differ by 1."
+            )
+    else:
+        said.append("Rewards are shown on a scale where the best and the worst differ by 1.")
+    if model.reward.on == "state_action":
+        said.append(
+            "Rewards lie on actions here, and what is won now can be paid back at the next step without changing any "
+            "choice (“shaping”). What is shown is what choices can tell: how much each action costs against the best "
+            "one in the same state, 0 for the best."
+        )
+    said.append(
+        "Where nobody ever had to choose between two places, or a place was out of reach, the posterior is the prior: "
+        "the reward there is an assumption, not a finding."
+    )
+    return said
+
+
+def _rewards(reward: Any) -> str:
+    on = "states" if reward.on == "state" else "state–action pairs"
+    if isinstance(reward, DirichletReward):
+        return (
+            f"shares of one unit over {on} (Dirichlet); concentration of each {parameter(reward.concentration)}. "
+            "Small concentrations: a few matter; large ones: all matter alike"
+        )
+    if isinstance(reward, BetaReward):
+        return (
+            f"numbers between 0 and 1 on {on}, independent of each other (Beta); alpha {parameter(reward.alpha)}; "
+            f"beta {parameter(reward.beta)}"
+        )
+    if isinstance(reward, GaussianReward):
+        kind = f"one free reward for each of the {on}" if reward.features is None else f"weighted features of {on}"
+        return f"{kind}, normal; mean {parameter(reward.mean)}; scale {parameter(reward.scale)}"
+    assert isinstance(reward, RewardSet)
+    return f"one of {len(reward.rewards)} given rewards on {on}"
+
+
+def _optimality(optimality: Any) -> str:
+    if isinstance(optimality, Prior):
+        return amount(optimality)
+    settings = ", ".join(f"{name} {_plain(value)}" for name, value in vars(optimality).items())
+    return f"{type(optimality).__name__.removesuffix('Optimality')}({settings})"
+
+
+def _sharing(model: Any) -> str:
+    if isinstance(model.sharing, Pooled):
+        return "pooled: one reward for everybody, as if one agent had made all choices"
+    if isinstance(model.sharing, Hierarchical):
+        return "hierarchical: each subject has its own, drawn from one population that is inferred too"
+    return "separate: what is learnt about one subject says nothing about another"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """Rows of a table, with its columns as attributes."""
+    return list(frame.itertuples(index=False))
+
+
+def listed(names: list[Label], most: int = 5) -> str:
+    """Names in a sentence."""
+    shown = [f"“{shortened(name)}”" for name in names[:most]]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + more
+
+
+def shortened(name: Label, length: int = 60) -> str:
+    """A name that fits in a line; figures show the whole of it on hover."""
+    whole = str(name)
+    return whole if len(whole) <= length else whole[: length - 1] + "…"
+
+
+def per_cent(share: float) -> str:
+    """A probability that is never rounded to certainty."""
+    if 0 < share < 0.01:
+        return "< 1 %"
+    if 0.99 < share < 1:
+        return "> 99 %"
+    return f"{share:.0%}".replace("%", " %")

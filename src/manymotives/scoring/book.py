@@ -1,0 +1,93 @@
+"""Where scores are added up: every rung, every task, the same held-out choices."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.scoring.cells import Cells
+from manymotives.scoring.counts import Smoothing, plain_rungs
+from manymotives.scoring.prediction import NOT_ASKED, Prediction
+from manymotives.scoring.splits import Split
+
+
+@dataclass(eq=False)
+class Book:
+    """Sums of log p by rung, experience and task."""
+
+    environment: Environment
+    demonstrations: Demonstrations
+    splits: tuple[Split, ...]
+    hold_out: str
+    sums: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    ways: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cells = Cells.of(self.environment, self.demonstrations)
+        # where only one thing can be done, doing it says nothing: every rung would score 0
+        self.is_choice = self.environment.available.sum(axis=1)[self.demonstrations.state] > 1
+        self.tested = [self.cells.counts(split.tested & self.is_choice) for split in self.splits]
+        self.choices: dict[int, np.ndarray] = {}
+        for split, counts in zip(self.splits, self.tested):
+            made = np.bincount(self.cells.task, weights=counts.sum(axis=1), minlength=self.num_tasks)
+            self.choices[split.own_episodes] = self.choices.get(split.own_episodes, 0) + made
+        if not any(made.any() for made in self.choices.values()):
+            raise InputError("no held-out choice had an alternative: there is nothing to predict.")
+
+    @property
+    def num_tasks(self) -> int:
+        return self.demonstrations.num_tasks
+
+    def add_plain_rungs(self, tuning: list[np.ndarray] | None = None) -> None:
+        """Uniform, counts, counts with history.
+
+        `tuning`: rows for each split, from which to choose the smoothing, where it would take too long to choose it
+        for each training set; no more than what trains.
+        """
+        known: dict[int, Smoothing] = {}
+        for number, split in enumerate(self.splits):
+            smoothing = None
+            if tuning is not None:
+                rows = tuning[number]
+                if id(rows) not in known:
+                    known[id(rows)] = plain_rungs(self.cells, self.cells.counts(rows))[1]
+                smoothing = known[id(rows)]
+            tables, _ = plain_rungs(self.cells, self.cells.counts(split.trains), smoothing)
+            for name, table in tables.items():
+                self._count(name, number, table)
+
+    def add(self, name: str, number: int, prediction: Prediction) -> None:
+        """What a model predicts for split `number`."""
+        split, policy = self.splits[number], prediction.log_policy
+        table = policy[self.cells.state] if policy.ndim == 2 else policy[self.cells.task, self.cells.state]
+        self._count(name, number, table)
+        tasks = self.demonstrations.tasks
+        who = {"task": tasks[split.task], "own_episodes": split.own_episodes} if self.hold_out == "tasks" else {}
+        shape = {} if np.isnan(prediction.pareto_k) else {"pareto_k": prediction.pareto_k}
+        self.ways.append({"model": name, "split": number} | who | {"how": prediction.how} | shape)
+
+    def _count(self, name: str, number: int, table: np.ndarray) -> None:
+        found = self.cells.by_task(table, self.tested[number], self.num_tasks)
+        key = (name, self.splits[number].own_episodes)
+        self.sums[key] = self.sums.get(key, 0) + found
+
+    def by_task(self) -> pd.DataFrame:
+        """One row a rung (and experience) and task, in nats a choice."""
+        rows = []
+        for (name, own_episodes), sums in sorted(self.sums.items(), key=lambda item: item[0][1]):  # rungs as they came
+            choices = self.choices[own_episodes]
+            experience = {"own_episodes": own_episodes} if self.hold_out == "tasks" else {}
+            for task in np.flatnonzero(choices):
+                figures = {"log_likelihood": sums[task] / choices[task], "choices": int(choices[task])}
+                rows.append({"model": name} | experience | {"task": self.demonstrations.tasks[task]} | figures)
+        return pd.DataFrame(rows)
+
+    def how(self) -> pd.DataFrame:
+        """One row a model and split: how its predictions were made."""
+        columns = ["model", "split", *(["task", "own_episodes"] if self.hold_out == "tasks" else []), "how"]
+        frame = pd.DataFrame(self.ways, columns=[*columns, "pareto_k"])
+        return frame.assign(pareto_k=frame["pareto_k"].astype(float).fillna(NOT_ASKED))

@@ -1,0 +1,196 @@
+"""A hierarchical model meets a new task: predictions from the population that the other tasks have shown.
+
+Three ways, the cheapest first. **Reweighted**: with the task's reward integrated out, leaving a task out of a posterior
+divides by p(d_m | h),
+
+    p(h | d_others) ∝ p(h | d) / p(d_m | h),    p(d_m | h) ≈ mean_j p(d_m | ρ_j),  ρ_j ~ population h,
+
+and a new task's ρ_j are then weighted by the choices it has shown; all from one fit, where Pareto k̂ says that the
+weights can be trusted. **Continued**: the chains of that fit go on without the choices that are held out, from where
+they are, which is near where they belong; what they draw first is thrown away. **Refit**: from the beginning.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.families import draw_all
+from manymotives.fit import method_of
+from manymotives.inference import Progress
+from manymotives.inference.weights import UNRELIABLE, normalised
+from manymotives.models import Target
+from manymotives.posterior import RewardPolicyPosterior
+from manymotives.scoring.contenders import Contender, predicted
+from manymotives.scoring.prediction import CONTINUED, REFIT, REWEIGHTED, Prediction
+from manymotives.scoring.reweighting import smoothed
+from manymotives.scoring.splits import Split, only
+
+NUMBERS = 20_000_000  # of policies kept at a time: draws × states × actions
+POPULATIONS = 500  # draws of the population that tasks are drawn from …
+TASKS = 200  # … and tasks from each, at most
+NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
+FORGOTTEN, KEPT = 0.1, 0.2  # of a method's draws: thrown away, and kept, when chains go on …
+FEWEST_FORGOTTEN, FEWEST_KEPT = 8, 16  # … but no fewer sweeps than these
+
+
+@dataclass(frozen=True, eq=False)
+class Imagined:
+    """New tasks drawn from draws of a population: their policies, one row a task."""
+
+    log_policies: Float[np.ndarray, "N S·A"]  # 0 where an action does not exist: nobody can have chosen it
+    populations: int  # N = populations × tasks drawn from each
+    is_known: bool  # the population needs no inference, so that no task has had any part in it
+
+    @classmethod
+    def of(cls, target: Target, hyper: Float[np.ndarray, "K H"], seed: int, least: int) -> "Imagined":
+        """Tasks from populations with hyperparameters `hyper`, in their natural form."""
+        size = target.environment.num_states * target.environment.num_actions
+        kept = hyper[:: -(-len(hyper) // POPULATIONS)]
+        each = max(-(-least // len(kept)), min(TASKS, NUMBERS // (size * len(kept))))
+        parameters = np.repeat(target.parameters_at(kept), each, axis=0)
+        u = draw_all(np.random.default_rng([seed, 1]), target.anatomy.families, np.ascontiguousarray(parameters))
+        nobody = np.zeros(len(u), dtype=int)
+        step = max(1, NUMBERS // 8 // size)
+        parts = [target.log_policies(u[k : k + step], nobody[k : k + step]) for k in range(0, len(u), step)]
+        log_policies = np.concatenate(parts).reshape(len(u), size)
+        return cls(np.where(np.isfinite(log_policies), log_policies, 0.0), len(kept), target.num_hyper == 0)
+
+    def log_likelihood(self, counts: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " N"]:
+        return self.log_policies @ counts.ravel()
+
+    def without(self, counts: Float[np.ndarray, "S A"]) -> tuple[Float[np.ndarray, " N"], float]:
+        """Log weights that take a task's choices back out of the population, and the worse of two k̂.
+
+        One is of the weights; the other of the likelihoods that their integrals are averages of.
+        """
+        if self.is_known:
+            return np.zeros(len(self.log_policies)), float("-inf")
+        likelihood = self.log_likelihood(counts)
+        _, inside = smoothed(likelihood)
+        evidence = logsumexp(likelihood.reshape(self.populations, -1), axis=1)
+        log_weights, outside = smoothed(-evidence)
+        return np.repeat(log_weights, len(likelihood) // self.populations), max(inside, outside)
+
+    def policy(self, log_weights: Float[np.ndarray, " N"], available: np.ndarray) -> Float[np.ndarray, "S A"]:
+        """log Σ w π."""
+        total = normalised(log_weights) @ np.exp(self.log_policies)
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(available, total.reshape(available.shape), 0.0))
+
+
+def met(
+    contender: Contender,
+    environment: Environment,
+    demonstrations: Demonstrations,
+    splits: tuple[Split, ...],
+    posterior: RewardPolicyPosterior,
+    seed: int,
+    *,
+    refits: bool,
+) -> Iterator[Prediction]:
+    """A prediction for each split, in their order: tasks one after the other, each with rising experience."""
+    everybody = _imagined(posterior, seed)
+    counts = demonstrations.counts.astype(float)
+    cold: dict[int, tuple[Imagined, np.ndarray, float]] = {}  # who was imagined for a task before it showed anything
+    for number, split in enumerate(splits):
+        known = _counts_of(demonstrations, split)
+        found = Prediction(np.full(environment.available.shape, np.nan), REWEIGHTED, float("inf"))
+        if everybody is not None:
+            found = _warmed(everybody, *everybody.without(counts[split.task]), known, environment, REWEIGHTED)
+        if refits and found.pareto_k > UNRELIABLE and split.task in cold:
+            found = _warmed(*cold[split.task], known, environment, CONTINUED)
+        if refits and found.pareto_k > UNRELIABLE:
+            gone_on = _continued(contender, environment, demonstrations, split, posterior, [seed, number])
+            if gone_on is None:
+                found = refit(contender, environment, demonstrations, split, seed)
+            else:
+                found, imagined = gone_on
+                if imagined is not None:
+                    cold[split.task] = (imagined, np.zeros(len(imagined.log_policies)), float("-inf"))
+        yield found
+
+
+def refit(
+    contender: Contender, environment: Environment, demonstrations: Demonstrations, split: Split, seed: int
+) -> Prediction:
+    """From the beginning, on a split's training set."""
+    log_policies, mixed = predicted(contender, environment, only(demonstrations, split.trains), seed)
+    return Prediction(log_policies[split.task], REFIT, mixed=mixed)
+
+
+def _imagined(posterior: RewardPolicyPosterior, seed: int) -> Imagined | None:
+    """New tasks from draws of the population; None where these cannot be reweighted.
+
+    They cannot where the population is a single estimate, which no weight can make forget a task; nor, to keep this
+    simple, where tasks are known to act differently.
+    """
+    target, hyper = posterior.target, posterior.hyperparameters()
+    estimated = target.num_hyper > 0 and not np.ptp(hyper, axis=0).any()
+    known = (target.fixed_temperature, target.fixed_lapse)
+    differ = any(not np.isnan(values).all() and np.ptp(values) > 0 for values in known)
+    return None if estimated or differ else Imagined.of(target, hyper, seed, NEWCOMERS)
+
+
+def _warmed(
+    imagined: Imagined, log_weights: np.ndarray, shape: float, known: np.ndarray, environment: Environment, how: str
+) -> Prediction:
+    """After the choices a task has shown: those of its kind weigh more."""
+    if known.any():
+        log_weights, more = smoothed(log_weights + imagined.log_likelihood(known))
+        shape = max(shape, more)
+    return Prediction(imagined.policy(log_weights, environment.available), how, shape)
+
+
+def _continued(
+    contender: Contender,
+    environment: Environment,
+    demonstrations: Demonstrations,
+    split: Split,
+    posterior: RewardPolicyPosterior,
+    seeds: list[int],
+) -> tuple[Prediction, Imagined | None] | None:
+    """The chains of a posterior, gone on without what is held out; None where they cannot."""
+    method = contender.method
+    state: dict[str, Any] = {
+        str(name): np.array(value.values) for name, value in posterior.data["sampler"].data_vars.items()
+    }
+    if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
+        return None
+    target = contender.model.bind(environment, only(demonstrations, split.trains))
+    owner = np.arange(target.num_tasks)
+    for chain, tasks in enumerate(state["tasks"]):
+        state["log_likelihood"][chain] = target.log_likelihood(tasks, owner)
+        stream = np.random.default_rng([*seeds, chain]).bit_generator.state
+        state["stream"][chain] = json.dumps(stream)
+    forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
+    kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * method.draws))
+    shorter = replace(method, chains=len(state["tasks"]), draws=forgotten + kept)
+    draws = shorter.run(target, seed=seeds[0], progress=Progress(False), state=state)
+    if split.own_episodes == 0:
+        hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
+        imagined = Imagined.of(_as(target, split.task), hyper, seeds[-1], NEWCOMERS)
+        nothing = np.zeros(len(imagined.log_policies))
+        return Prediction(imagined.policy(nothing, environment.available), CONTINUED), imagined
+    u = draws.tasks[:, forgotten:, split.task].reshape(-1, target.num_coordinates)
+    u = u[:: -(-len(u) // NEWCOMERS)]
+    log_policies = target.log_policies(u, np.full(len(u), split.task))
+    return Prediction(logsumexp(log_policies, axis=0) - np.log(len(u)), CONTINUED), None
+
+
+def _as(target: Target, task: int) -> Target:
+    """The same, where nobody in particular acts as this task is known to."""
+    known = {name: getattr(target, name)[[task]] for name in ("fixed_temperature", "fixed_lapse")}
+    return replace(target, **known)
+
+
+def _counts_of(demonstrations: Demonstrations, split: Split) -> Float[np.ndarray, "S A"]:
+    """What the task of a split has shown of itself in its training set."""
+    mine = split.trains & (demonstrations.task == split.task)
+    return only(demonstrations, mine).counts[split.task].astype(float)

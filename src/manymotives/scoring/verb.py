@@ -1,0 +1,267 @@
+"""The verb: hold out, learn from the rest, predict; every rung of the ladder from the same training sets."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from manymotives.archive import plain_labels
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.fit import fit
+from manymotives.inference import Progress
+from manymotives.inference.weights import UNRELIABLE
+from manymotives.models import PolicyOptimalityModel
+from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
+from manymotives.scoring.book import Book
+from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
+from manymotives.scoring.newcomers import met, refit
+from manymotives.scoring.prediction import FIT, Prediction
+from manymotives.scoring.result import Score
+from manymotives.scoring.reweighting import reweighted
+from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
+from manymotives.sharing import Hierarchical, Separate
+
+HOLD_OUT = ("episodes", "tasks")
+TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where every episode is left out by itself
+
+
+def score(
+    model: Any,
+    environment: Any = None,
+    demonstrations: Any = None,
+    method: Any = None,
+    *,
+    hold_out: str = "episodes",
+    folds: int = 5,
+    first: Sequence[int] = (0,),
+    beside: Any = None,
+    refits: bool = True,
+    seed: Any = 0,
+    progress: bool | None = None,
+) -> Score:
+    """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
+
+    The score is the log-likelihood of held-out choices in nats a choice, over choices that had an alternative. Each is
+    predicted from the training set, the state it was made in and, by counts with history, the state before: never from
+    itself or from anything that came after it in its episode.
+
+    Parameters
+    ----------
+    model
+        A model; or a posterior, whose environment, demonstrations and method are then taken; or several of either: a
+        list, or a dictionary with names.
+    environment, demonstrations, method
+        As for `fit`; not needed where a posterior is given.
+    hold_out
+        "episodes": each task's episodes are dealt out into `folds`; learn from the other folds. "tasks": learn from the
+        other tasks, and predict a new one from their population.
+    first
+        For `hold_out="tasks"`: how many episodes of its own each task has shown before; several numbers give several
+        ladders. The episodes after the largest are predicted, the same for all.
+    beside
+        Other models on the ladder. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
+        one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only.
+    refits
+        True: fit every training set anew, except where, for a held-out task, one fit can be reweighted instead (Pareto
+        k̂ ≤ 0.7) or its chains can go on without it. False: no fits at all; posteriors are reweighted, every episode or
+        task left out by itself (PSIS-LOO), and an error says where that cannot be trusted.
+    """
+    if hold_out not in HOLD_OUT:
+        raise InputError(f'hold_out must be "episodes" or "tasks"; found {hold_out!r}.')
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
+    seed, first = int(seed), _checked_first(first)
+    contenders, asked = contenders_of(model, method, () if beside is None and not refits else beside)
+    environment, demonstrations = _shared_data(contenders, environment, demonstrations)
+    if not refits and any(each.posterior is None for each in contenders):
+        raise InputError("without refits, posteriors are reweighted: give posteriors, not models.")
+    for each in contenders:
+        if hold_out == "tasks" and 0 in first and isinstance(each.model.sharing, Separate):
+            raise InputError(
+                f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or give first=(1,)."
+            )
+        each.model.bind(
+            each.environment(environment), demonstrations
+        )  # what is wrong with the data is better found before the work
+    if hold_out == "tasks":
+        splits, warnings = by_tasks(demonstrations, first)
+    elif refits:
+        splits, warnings = by_episodes(demonstrations, folds, seed)
+    else:
+        splits, warnings = by_each_episode(demonstrations), ()
+    warnings += _twin_warnings(contenders, environment, demonstrations)
+    book = Book(environment, demonstrations, splits, hold_out)
+    book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
+    with Progress(progress is not False).of(len(contenders) * len(splits), "predictions") as report:
+        for place, contender in enumerate(contenders):
+            unmixed = 0
+            for number, prediction in enumerate(_predictions(contender, book, seed, refits)):
+                _check_weights(contender, book, number, prediction)
+                book.add(contender.name, number, prediction)
+                unmixed += not prediction.mixed
+                report.update(place * len(splits) + number + 1, contender.name)
+            if unmixed:
+                warnings += (
+                    f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
+                    "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
+                )
+    settings = {"seed": seed, "refits": refits} | ({"first": list(first)} if hold_out == "tasks" else {"folds": folds})
+    return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings)
+
+
+def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
+    """What a model predicts for each split, by the cheapest way that can be trusted."""
+    demonstrations, splits = book.demonstrations, book.splits
+    environment = contender.environment(book.environment)
+    if book.hold_out == "episodes" and refits:
+        for split in splits:
+            log_policies, mixed = predicted(contender, environment, only(demonstrations, split.trains), seed)
+            yield Prediction(log_policies, FIT, mixed=mixed)
+        return
+    if isinstance(contender.model, PolicyOptimalityModel):
+        if not refits:
+            raise InputError(
+                f"{contender.name}: a PolicyOptimalityModel has weights on a set of rewards, not draws that could be "
+                "reweighted. Score it with refits=True."
+            )
+        yield from _by_optimality(contender, book, seed)
+        return
+    posterior = contender.posterior
+    if posterior is None:
+        posterior = fit(contender.model, environment, demonstrations, contender.method, seed=seed, progress=False)
+    assert isinstance(posterior, RewardPolicyPosterior)
+    if book.hold_out == "tasks" and isinstance(contender.model.sharing, Hierarchical):
+        yield from met(contender, environment, demonstrations, splits, posterior, seed, refits=refits)
+        return
+    for split, prediction in zip(splits, reweighted(posterior, demonstrations, splits)):
+        if refits and prediction.pareto_k > UNRELIABLE:
+            yield refit(contender, environment, demonstrations, split, seed)
+        else:
+            yield prediction
+
+
+def _by_optimality(contender: Contender, book: Book, seed: int) -> Iterator[Prediction]:
+    """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
+    demonstrations, splits = book.demonstrations, book.splits
+    environment = contender.environment(book.environment)
+    if not contender.has_independent_tasks:
+        for split in splits:
+            yield refit(contender, environment, demonstrations, split, seed)
+        return
+
+    def implied_by(rows: np.ndarray) -> Implied:
+        training = only(demonstrations, rows)
+        posterior = fit(contender.model, environment, training, contender.method, seed=seed, progress=False)
+        assert isinstance(posterior, PolicyOptimalityPosterior)
+        return Implied.by(posterior)
+
+    worth = implied_by(np.ones(len(demonstrations.task), dtype=bool)).worth(demonstrations.counts)
+    by_experience: dict[int, Implied] = {}
+    for split in splits:
+        if split.own_episodes not in by_experience:
+            same = [other for other in splits if other.own_episodes == split.own_episodes]
+            rows = np.any([other.trains & (demonstrations.task == other.task) for other in same], axis=0)
+            by_experience[split.own_episodes] = implied_by(rows)
+        best = int(np.argmax(np.delete(worth, split.task, axis=0).sum(axis=0)))  # as the others act
+        log_policies = by_experience[split.own_episodes].log_policies(TEMPERATURES[best])
+        yield Prediction(log_policies[split.task], FIT)
+
+
+def _check_weights(contender: Contender, book: Book, number: int, prediction: Prediction) -> None:
+    """Weights that cannot be trusted are refused, not used."""
+    if not prediction.pareto_k > UNRELIABLE:  # also where none were asked for
+        return
+    split, demonstrations = book.splits[number], book.demonstrations
+    task = repr(demonstrations.tasks[split.task])
+    if book.hold_out == "episodes":
+        name = demonstrations.episodes[demonstrations.episode[split.tested][0]]
+        what = f"episode {name!r} of {task}"
+    else:
+        what = f"the choices of {task}" + (f" after its first {split.own_episodes}" if split.own_episodes else "")
+    if np.isfinite(prediction.pareto_k):
+        why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
+    else:
+        why = "nothing can be said: there are too few draws, or the population is a single estimate"
+    raise InputError(
+        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True."
+    )
+
+
+def _twin_warnings(
+    contenders: tuple[Contender, ...], environment: Environment, demonstrations: Demonstrations
+) -> tuple[str, ...]:
+    """Where rewards on states cannot explain what was done, whatever they are.
+
+    Q(s, a) = ρ(s) + γ Σ P(s'|s, a) V(s'): states from which every action leads to the same places have values that
+    differ between actions by the same amounts. States with memory, (previous, state), are such twins.
+    """
+    blind = [each.name for each in contenders if each.model.reward.on == "state"]
+    visited = np.flatnonzero((demonstrations.counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
+    rows, width = environment.matrix, environment.num_actions
+
+    def moves(state: int) -> tuple[bytes, ...]:
+        mine = rows[state * width : (state + 1) * width]
+        return (
+            environment.available[state].tobytes(),
+            mine.indptr.tobytes(),
+            mine.indices.tobytes(),
+            mine.data.tobytes(),
+        )
+
+    kinds = len({moves(int(state)) for state in visited})
+    if not blind or kinds > 0.75 * len(visited):
+        return ()
+    return (
+        f"{', '.join(blind)}: {len(visited)} states where choices were made are of {kinds} kinds, between which alone "
+        "rewards on states can tell: from states of one kind each action leads to the same places. Memory in the state "
+        'does that. Put rewards on pairs (on="state_action") to let choices depend on it.',
+    )
+
+
+def _tuning(splits: tuple[Split, ...], demonstrations: Demonstrations, seed: int) -> list[np.ndarray]:
+    """For each episode, rows without it from which to choose the smoothing of counts: a few sets for all episodes."""
+    folds = np.random.default_rng([seed, 1]).permutation(len(splits)) % TUNED_IN
+    sets = {}
+    for fold in np.unique(folds):
+        held = np.any([splits[number].tested for number in np.flatnonzero(folds == fold)], axis=0)
+        sets[fold] = ~held
+    return [sets[fold] for fold in folds]
+
+
+def _shared_data(
+    contenders: tuple[Contender, ...], environment: Any, demonstrations: Any
+) -> tuple[Environment, Demonstrations]:
+    """What everybody is scored on: what was given, or what the posteriors hold, if that is the same."""
+    held = [(each.name, each.posterior) for each in contenders if each.posterior is not None]
+    if environment is None and demonstrations is None and held:
+        environment, demonstrations = held[0][1].environment, held[0][1].demonstrations
+    for word, value, kind in (
+        ("environment", environment, Environment),
+        ("demonstrations", demonstrations, Demonstrations),
+    ):
+        if not isinstance(value, kind):
+            raise InputError(f"{word} must be mm.{kind.__name__}; found {type(value).__name__}.")
+    for name, posterior in held:
+        other = posterior.demonstrations
+        same = (
+            np.array_equal(posterior.environment.available, environment.available)
+            and plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
+            and plain_labels(other.states) == plain_labels(demonstrations.states)
+            and plain_labels(other.actions) == plain_labels(demonstrations.actions)
+            and all(
+                np.array_equal(getattr(other, column), getattr(demonstrations, column))
+                for column in ("task", "episode", "state", "action")
+            )
+        )
+        if not same:
+            raise InputError(f"{name} was fitted to other choices: only models of the same data can be compared.")
+    return environment, demonstrations
+
+
+def _checked_first(first: Any) -> tuple[int, ...]:
+    listed = (first,) if isinstance(first, int | np.integer) else tuple(first)
+    if not listed or any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in listed):
+        raise InputError(f"first must hold numbers of episodes, such as (0, 1, 4); found {first!r}.")
+    return tuple(sorted({int(n) for n in listed}))

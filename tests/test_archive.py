@@ -1,0 +1,55 @@
+"""A run file holds what was fitted: every choice comes back in its place, with its names."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import manymotives as mm
+
+CHAIN = mm.worlds.Chain(states=3)
+CHOICES = mm.simulate(CHAIN, np.eye(3)[[0, 1]], mm.Softmax(4.0), steps=20, episodes=2, tasks=["ann", "bob"])
+QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
+
+
+def kept(demonstrations, folder, model=None):
+    posterior = mm.fit(model or mm.RewardPolicyModel(), CHAIN, demonstrations, QUICK, progress=False)
+    posterior.save(folder / "run.nc")
+    return posterior.demonstrations, mm.load(folder / "run.nc").demonstrations
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda number: number * 10**12 - 5,
+        lambda number: 0.37 * number,
+        lambda number: pd.Timestamp("2021-03-04") + pd.to_timedelta(number, "s"),
+        lambda number: pd.to_timedelta(number, "ms"),
+    ],
+    ids=["whole", "broken", "times", "durations"],
+)
+def test_choices_come_back_from_a_file(step, tmp_path):
+    frame = CHOICES.to_frame().assign(step=lambda rows: step(rows["step"]))
+    given = mm.Demonstrations.from_frame(frame, CHAIN, episode="episode", step="step")
+    for found in kept(given, tmp_path):
+        pd.testing.assert_frame_equal(found.to_frame(), given.to_frame())
+        assert np.array_equal(found.follows, given.follows)
+        assert (found.tasks, found.states, found.actions) == (given.tasks, given.states, given.actions)
+        assert (found.episodes, found.warnings) == (given.episodes, given.warnings)
+        assert np.array_equal(found.counts, given.counts)
+
+
+def test_times_with_a_zone_are_kept_in_greenwich(tmp_path):
+    begin = pd.Timestamp("2021-03-04", tz="Europe/Berlin")
+    frame = CHOICES.to_frame().assign(step=lambda rows: begin + pd.to_timedelta(rows["step"], "s"))
+    _, found = kept(mm.Demonstrations.from_frame(frame, CHAIN, episode="episode", step="step"), tmp_path)
+    assert found.step[0] == np.datetime64("2021-03-03T23:00:00")
+    assert np.array_equal(found.state, CHOICES.state)
+
+
+def test_pooled_choices_keep_their_tasks(tmp_path):
+    _, found = kept(replace(CHOICES, warnings=("beware",)), tmp_path, mm.RewardPolicyModel(sharing=mm.Pooled()))
+    assert found.tasks == ("ann", "bob")
+    assert found.warnings == ("beware",)
+    assert np.array_equal(found.task, CHOICES.task)

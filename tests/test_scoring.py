@@ -1,0 +1,288 @@
+"""Held-out prediction: nothing leaks, errors are honest, what is saved comes back."""
+
+import json
+from dataclasses import replace
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import manymotives as mm
+from manymotives.cli import app
+from manymotives.scoring.book import Book
+from manymotives.scoring.contenders import contenders_of
+from manymotives.scoring.counts import OWN_HISTORY, Smoothing, plain_rungs
+from manymotives.scoring.reweighting import smoothed
+from manymotives.scoring.splits import by_each_episode, by_episodes, by_tasks, only
+from manymotives.scoring.verb import _predictions
+
+PLACE = mm.worlds.RandomMDP(states=3, actions=3, discount=0.8, seed=1)
+QUICK = mm.Gibbs(chains=2, draws=100, warmup=50, thin=1)
+PLAIN = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
+
+
+def demonstrations(temperature=8.0, tasks=6, episodes=4, steps=10, seed=0):
+    rewards = np.random.default_rng(seed).dirichlet(np.full(3, 0.5), size=tasks)
+    names = [f"subject {m}" for m in range(tasks)]
+    rule = mm.Softmax(temperature)
+    return mm.simulate(PLACE, rewards, rule, steps=steps, episodes=episodes, tasks=names, seed=seed)
+
+
+def score(data=None, model=None, **options):
+    model = model or mm.RewardPolicyModel()
+    options = {"method": QUICK, "progress": False} | options
+    return mm.score(model, PLACE, demonstrations() if data is None else data, **options)
+
+
+# ---- nothing leaks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"folds": 3}, {"hold_out": "tasks", "first": (0, 1)}], ids=["episodes", "tasks"])
+def test_coin_flips_cannot_be_predicted(options):
+    table = score(demonstrations(temperature=0.0, tasks=12, episodes=3, steps=12), **options).table
+    chance = np.log(1 / 3)
+    luck = 3 * table["standard_error"].fillna(0.0)  # three standard errors: once in 700 rungs
+    assert (table["log_likelihood"] <= chance + luck + 1e-12).all()
+    assert set(table["model"]) == {*PLAIN, "RP", "MRP", "MPO"}
+
+
+def test_a_leaky_score_predicts_coin_flips():
+    """Negative control: the same sums, with the tested choices in the training set."""
+    data = demonstrations(temperature=0.0, tasks=12, episodes=4, steps=12)
+    leaky = tuple(split._replace(trains=split.trains | split.tested) for split in by_episodes(data, 5, 0)[0])
+    book = Book(PLACE, data, leaky, "episodes")
+    for number, split in enumerate(leaky):
+        table, _ = plain_rungs(book.cells, book.cells.counts(split.trains), Smoothing(1.0, 1.0, 1.0, 1.0))
+        book._count(OWN_HISTORY, number, table[OWN_HISTORY])
+    contender = contenders_of(mm.RewardPolicyModel(mm.DirichletReward(0.3), mm.Softmax(20.0)), QUICK, ())[0][0]
+    for number, prediction in enumerate(_predictions(contender, book, 0, True)):
+        book.add(contender.name, number, prediction)
+    found = mm.Score("episodes", OWN_HISTORY, book.by_task(), book.how(), {}).table.set_index("model")
+    above_chance = found["log_likelihood"] - np.log(1 / 3)
+    assert (above_chance[OWN_HISTORY] > 5 * found["standard_error"][OWN_HISTORY]).all()
+    honest = score(data, contender.model, beside=()).table.set_index("model")
+    assert found["log_likelihood"]["MRP"] > honest["log_likelihood"]["MRP"] + 3 * honest["standard_error"]["MRP"]
+
+
+def test_predictions_do_not_know_what_they_predict():
+    """Other choices in the tested episodes leave every prediction for them as it was, to the last bit."""
+    data = demonstrations()
+    splits, _ = by_episodes(data, 3, 0)
+    flipped = np.where(splits[0].tested, (data.action + 1) % 3, data.action)
+    other = replace(data, action=flipped)
+    for model in (mm.RewardPolicyModel(), mm.PolicyOptimalityModel()):
+        contender = contenders_of(model, QUICK, ())[0][0]
+        books = [Book(PLACE, choices, splits[:1], "episodes") for choices in (data, other)]
+        one, two = (next(_predictions(contender, book, 0, True)).log_policy for book in books)
+        assert np.array_equal(one, two)
+    tables = [plain_rungs(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
+    for name in PLAIN:
+        assert np.array_equal(tables[0][name], tables[1][name])
+
+
+# ---- splits ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_choice_is_tested_once_and_never_trains_then():
+    data = demonstrations(episodes=7)
+    splits, warnings = by_episodes(data, 3, 0)
+    assert warnings == ()
+    assert np.array_equal(sum(split.tested.astype(int) for split in splits), np.ones(len(data.task)))
+    for split in splits:
+        assert not (split.trains & split.tested).any()
+        assert not set(data.episode[split.trains]) & set(data.episode[split.tested])
+        share = np.bincount(data.task[split.tested], minlength=6) / np.bincount(data.task)
+        assert share.min() >= 2 / 7  # dealt out evenly, in each task
+        assert share.max() <= 3 / 7
+    alone = by_each_episode(data)
+    assert np.array_equal(sum(split.tested.astype(int) for split in alone), np.ones(len(data.task)))
+
+
+def test_a_single_episode_is_split_in_time():
+    data = demonstrations(episodes=1, tasks=2)
+    (split,), (warning,) = by_episodes(data, 5, 0)
+    assert warning.startswith("'subject 0', 'subject 1' have a single episode")
+    for task in (0, 1):
+        assert data.step[split.trains & (data.task == task)].max() < data.step[split.tested & (data.task == task)].min()
+    assert split.tested.sum() == 10
+
+
+def test_held_out_tasks_are_tested_on_the_same_choices_whatever_they_have_shown():
+    data = demonstrations()
+    splits, _ = by_tasks(data, (0, 1, 3))
+    for task in range(6):
+        mine = [split for split in splits if split.task == task]
+        assert [split.own_episodes for split in mine] == [0, 1, 3]
+        for split in mine:
+            assert np.array_equal(split.tested, mine[0].tested)
+            shown = np.unique(data.episode[split.trains & (data.task == task)])
+            assert len(shown) == split.own_episodes
+            assert not len(shown) or shown.max() < data.episode[split.tested].min()
+            assert (split.trains | (data.task == task)).all()
+
+
+def test_training_sets_keep_what_followed_what():
+    data = demonstrations()
+    rows = data.step != 3
+    kept = only(data, rows)
+    assert not kept.follows[kept.step == 4].any()
+    assert kept.follows[kept.step == 5].all()
+    assert kept.tasks == data.tasks
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def test_motives_beat_counts_where_there_are_motives_and_little_data():
+    found = score(demonstrations(temperature=12.0, tasks=10, steps=6, seed=2), beside=())
+    table = found.table.set_index("model")
+    assert found.model == "MRP"
+    assert table.loc["MRP", "difference"] == 0
+    assert table.loc["counts", "difference"] < -2 * table.loc["counts", "difference_se"]
+    assert (table["choices"] == 240).all()
+    assert (found.against("counts").set_index("model").loc["MRP", "difference"]) == pytest.approx(
+        -table.loc["counts", "difference"]
+    )
+
+
+def test_errors_are_those_of_resampled_subjects():
+    rng = np.random.default_rng(0)
+    choices = rng.integers(5, 200, size=40)
+    mine = pd.DataFrame(
+        {"model": "a", "task": range(40), "log_likelihood": rng.normal(-1, 0.2, size=40), "choices": choices}
+    )
+    table = mm.Score("episodes", "a", mine, pd.DataFrame(), {}).table
+    drawn = rng.integers(40, size=(20_000, 40))
+    n, x = choices[drawn], mine["log_likelihood"].to_numpy()[drawn]
+    bootstrap = ((n * x).sum(axis=1) / n.sum(axis=1)).std()
+    # a bootstrap of 40 subjects is itself right to about 1 / √80
+    assert table["standard_error"][0] == pytest.approx(bootstrap, rel=0.12)
+
+
+def test_forced_choices_are_not_counted():
+    place = mm.worlds.Labyrinth(levels=2)
+    data = mm.simulate(place, np.eye(place.num_states)[:4], mm.Softmax(2.0), steps=12, episodes=3, seed=1)
+    found = mm.score(mm.RewardPolicyModel(), place, data, QUICK, beside=(), progress=False)
+    free = place.available.sum(axis=1)[data.state] > 1
+    assert 0 < free.sum() < len(free)
+    assert (found.table["choices"] == free.sum()).all()
+    uniform = -np.log(place.available.sum(axis=1)[data.state[free]]).mean()
+    assert found.table["log_likelihood"][0] == pytest.approx(uniform, rel=1e-12)
+
+
+def test_memory_in_the_state_needs_rewards_on_pairs():
+    """Rewards on states predict the same from (x, s) and (y, s); the score says so, and that pairs would not."""
+    place = PLACE.with_memory()
+    data = demonstrations(tasks=3).with_memory(place)
+    one, two = ([name.split("→")[1] for name in place.states].index("0"), place.states.index("1→0"))
+    for reward, blind in ((mm.DirichletReward(), True), (mm.GaussianReward(on="state_action"), False)):
+        model = mm.RewardPolicyModel(reward)
+        found = mm.score(model, place, data, QUICK, beside=(), folds=2, progress=False)
+        assert any("of 3 kinds" in warning for warning in found.warnings) == blind
+        policy = mm.fit(model, place, data, QUICK, progress=False).predictive_policies().values
+        assert np.allclose(policy[:, one], policy[:, two]) == blind
+
+
+def test_the_same_seed_gives_the_same_score():
+    data = demonstrations(tasks=3)
+    one, two = (score(data, hold_out="tasks", first=(0, 1), beside=()) for _ in range(2))
+    pd.testing.assert_frame_equal(one.table, two.table)
+    pd.testing.assert_frame_equal(one.how, two.how)
+
+
+# ---- one fit, reweighted ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # it is compared, not used
+def test_weights_are_those_of_arviz():
+    data = demonstrations(steps=5)
+    posterior = mm.fit(mm.RewardPolicyModel(), PLACE, data, mm.Gibbs(chains=2, draws=300), progress=False)
+    theirs = arviz_stats.loo(posterior.data, pointwise=True, reff=1.0)
+    by_episode = posterior.data["log_likelihood"].dataset["choices"].stack(sample=("chain", "draw"))
+    for episode in range(data.num_episodes):
+        likelihood = by_episode.isel(episode=episode).values
+        log_weights, shape = smoothed(-likelihood)
+        elpd = np.logaddexp.reduce(log_weights + likelihood) - np.logaddexp.reduce(log_weights)
+        assert elpd == pytest.approx(float(theirs.elpd_i[episode]), abs=1e-9)
+        assert shape == pytest.approx(float(theirs.pareto_k[episode]), abs=1e-9)
+
+
+def test_reweighting_agrees_with_leaving_out():
+    data = demonstrations(tasks=2, episodes=4, steps=3)
+    method = mm.Gibbs(chains=4, draws=500, warmup=100, thin=2)
+    model = mm.RewardPolicyModel(mm.DirichletReward(2.0), mm.Softmax(2.0))
+    quick = mm.score(mm.fit(model, PLACE, data, method, progress=False), refits=False)
+    assert (quick.how["how"] == "reweighted").all()
+    total = np.zeros(2)
+    for split in by_each_episode(data):
+        learnt = mm.fit(model, PLACE, only(data, split.trains), method, progress=False)
+        policy = np.log(learnt.predictive_policies().values[split.task])
+        total[split.task] += policy[data.state[split.tested], data.action[split.tested]].sum()
+    mine = quick.by_task[quick.by_task["model"] == "MRP"]["log_likelihood"].to_numpy()
+    assert mine == pytest.approx(total / 12, abs=0.02)  # 2 000 draws, worth some 500, in each of two estimates
+
+
+# ---- files and the command line -------------------------------------------------------------------------------------
+
+
+def test_scores_come_back_from_a_file(tmp_path):
+    found = score(demonstrations(tasks=3), hold_out="tasks", first=(0, 1), beside=())
+    found.save(tmp_path / "score.json")
+    back = mm.Score.load(tmp_path / "score.json")
+    pd.testing.assert_frame_equal(back.table, found.table)
+    pd.testing.assert_frame_equal(back.by_task, found.by_task)
+    pd.testing.assert_frame_equal(back.how, found.how)
+    assert (back.hold_out, back.model, back.warnings) == (found.hold_out, found.model, found.warnings)
+    found.save(tmp_path / "score.csv")
+    assert list(pd.read_csv(tmp_path / "score.csv")["model"]) == list(found.table["model"])
+    assert "<table" in found._repr_html_()
+    assert "held-out tasks" in repr(found)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    data = demonstrations(tasks=4, steps=4)
+    for name, model in (("mrp", mm.RewardPolicyModel()), ("rp", mm.RewardPolicyModel(sharing=mm.Pooled()))):
+        mm.fit(model, PLACE, data, QUICK, progress=False).save(folder / f"{name}.nc")
+    elsewhere = demonstrations(tasks=4, steps=5)
+    mm.fit(mm.RewardPolicyModel(), PLACE, elsewhere, QUICK, progress=False).save(folder / "other.nc")
+    return folder
+
+
+def test_compare_prints_the_ladder(runs, tmp_path):
+    shown = CliRunner().invoke(
+        app, ["compare", str(runs / "mrp.nc"), "--folds", "2", "--out", str(tmp_path / "s.json")]
+    )
+    assert shown.exit_code == 0, shown.output
+    for word in (*PLAIN, "RP", "MRP", "MPO", "How to read it"):
+        assert word in shown.output
+    assert list(mm.Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+
+
+def test_compare_speaks_to_machines(runs):
+    options = ["--hold-out", "subjects", "--first", "0,1", "--ladder", "counts", "--json"]
+    shown = CliRunner().invoke(app, ["compare", str(runs / "mrp.nc"), str(runs / "rp.nc"), *options])
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(shown.stdout)
+    assert {row["model"] for row in told["table"]} == {*PLAIN, "mrp", "rp"}
+    assert {row["own_episodes"] for row in told["table"]} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["mrp.nc", "other.nc"], "other was fitted to other choices"),
+        (["mrp.nc", "--first", "one"], "--first takes numbers"),
+        (["nowhere.nc"], "there is no file"),
+        (["mrp.nc", "--out", "score.xlsx"], "must end in .json or .csv"),
+    ],
+)
+def test_compare_says_what_is_wrong(runs, monkeypatch, arguments, says):
+    monkeypatch.chdir(runs)
+    shown = CliRunner().invoke(app, ["compare", *arguments])
+    assert shown.exit_code == 2
+    assert says in shown.output
+    assert "Traceback" not in shown.output
