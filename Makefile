@@ -9,7 +9,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long mixing calibrate-hmc check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz mixing calibrate-hmc check format bench losses calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
@@ -19,6 +19,9 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m long
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/tables_at_random.py --inputs 100000 --seconds 3600
 
 mixing: $(STAMP)
 	$(BIN)/python -m benchmarks.mixing

@@ -83,8 +83,9 @@ BROKEN = {
     "an endless trial": case(changed(5, "trial", "inf")),
     "the same step twice": case(changed(3, "trial", "1")),
     "the same row twice": case(CHOICES + "bob,1,2,kitchen,on\n"),
-    "no choice at all": case("\n".join(line.rsplit(",", 1)[0] + "," for line in CHOICES.splitlines())
-                             .replace("state,", "state,action", 1)),
+    "no choice at all": case(
+        "\n".join(line.rsplit(",", 1)[0] + "," for line in CHOICES.splitlines()).replace("state,", "state,action", 1)
+    ),
     "a next state that does not come next": case(
         "subject,state,action,next_state\nann,hall,on,hall\nann,kitchen,back,hall\n"
     ),
@@ -160,7 +161,10 @@ ODD = {
     "an empty state": (case(changed(3, "state", "")), "1 rows have no state"),
     "NaN in words, and no environment to say so": (case(changed(4, "state", "NaN"), None), "'NaN' is read as a name"),
     "numbers and text": (case(changed(3, "subject", "7")), "3 subjects"),
-    "a state never reachable": (case(CHOICES, ROOMS + "attic,on,attic,1\n"), "no path leads to from where subjects were"),
+    "a state never reachable": (
+        case(CHOICES, ROOMS + "attic,on,attic,1\n"),
+        "no path leads to from where subjects were",
+    ),
     "an impossible move": (
         case("subject,state,action\nann,hall,on\nann,hall,on\n"),
         "observed transitions are impossible in this environment",
