@@ -177,7 +177,10 @@ ODD = {
         case(CHOICES.replace("hall", "1"), ROOMS.replace("hall", "1")),
         "3 states, 1 of them terminal, 3 of them visited",
     ),
-    "nobody is named": (case(CHOICES.replace("subject", "remark")), "everything is taken as one subject's"),
+    "nobody is named": (
+        case("\n".join(CHOICES.splitlines()[:4]).replace("subject", "remark")),
+        "everything is taken as one subject's",
+    ),
     "no environment": (case(CHOICES, None), "ESTIMATED from the data"),
     "an environment of Gymnasium": (
         case("subject,state,action\nann,0,1\nann,4,1\n", None, "--environment", "gymnasium:FrozenLake-v1"),

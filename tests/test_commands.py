@@ -101,8 +101,8 @@ def test_json_is_all_that_machines_get(example, tmp_path):
     failed = run("fit", *given, "--out", tmp_path / "run.nc", "--state", "nowhere", "--force")
     assert failed.exit_code == 2
     assert json.loads(failed.stdout) == {
-        "error": "the table of choices has no column 'nowhere'. Its columns are 'subject', 'episode', 'step', 'action', "
-        "'next_state'.",
+        "error": "choices.csv has no column 'nowhere'. Its columns are 'subject', 'episode', 'step', 'state', "
+        "'action', 'next_state'.",
         "exit_code": 2,
     }
 

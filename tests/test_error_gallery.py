@@ -359,6 +359,7 @@ GALLERY = {
     "a walk of nobody": lambda: baseline("policy_walk", chains=0),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
+    "an environment that Gymnasium does not have": lambda: mm.from_gymnasium("Kitchen-v9", discount=0.9),
     # ---- environments estimated from data, trajectories of other libraries
     "nothing to estimate from": lambda: mm.estimate_environment(
         mm.Demonstrations.from_lists([(["hall"], ["on"])]), discount=0.9

@@ -109,7 +109,7 @@ def test_datasets_of_minari(tmp_path, monkeypatch):
             state, _, ended, cut, _ = collector.step(taken[-1])
             if ended or cut:
                 break
-    about = {"algorithm_name": "chance", "code_permalink": "-", "author": "-", "author_email": "-"}
+    about = {"algorithm_name": "chance", "code_permalink": "-", "author": "-", "author_email": "-", "description": "-"}
     dataset = collector.create_dataset("lake/chance-v0", **about)
     collector.close()
     lake = mm.from_gymnasium("FrozenLake-v1", discount=0.9)

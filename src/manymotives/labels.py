@@ -49,7 +49,9 @@ def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str
     unknown = [name for name in found if name not in numbers]
     if unknown:
         first = values.index[np.flatnonzero(codes == list(found).index(unknown[0]))[0]]
-        raise RowError(f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)}")
+        raise RowError(
+            f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)} Correct it, or add it to them."
+        )
     lookup = np.array([numbers[name] for name in found] + [-1], dtype=np.int64)
     return lookup[codes]  # factorize codes a missing value as −1, the last entry of the lookup
 

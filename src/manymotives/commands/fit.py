@@ -203,7 +203,7 @@ def _check_place(out: Path | None, *, resume: bool, force: bool) -> None:
         raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
     if out.suffix != ".nc":
         raise InputError(f"the result is a netCDF file: call it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
-    folder = out.absolute().parent
+    folder = out.parent
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r} to write to. Make it first.")
     if out.is_dir() or not os.access(folder, os.W_OK):

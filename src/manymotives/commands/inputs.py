@@ -139,9 +139,6 @@ def _known(typed: Sequence[str], names: Sequence[Label]) -> list[Label]:
 def _places(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, float]]:
     """Where to draw states: a table with the columns state, x, y."""
     table = read_table(path, names=[["state"]], others=["x", "y"])
-    missing = [column for column in ("state", "x", "y") if column not in table]
-    if missing:
-        raise InputError(f"{path.name} has no column {missing[0]!r}. A table of coordinates has state, x and y.")
     for axis in ("x", "y"):
         if table[axis].dtype.kind not in "iuf" or table[axis].isna().any():
             bad = [not isinstance(value, int | float | np.number) or np.isnan(value) for value in table[axis]]

@@ -110,7 +110,7 @@ def read_table(
     ----------
     names
         Groups of columns that hold names from one vocabulary: whole numbers where all of them are, else text. Only
-        these columns and `others` are read, as far as the table has them. None: everything, as pandas finds it.
+        these columns and `others` are read. None: everything, as numbers, times or text.
 
     The index of a text table counts rows as a spreadsheet does: the header is row 1.
     """
@@ -118,13 +118,16 @@ def read_table(
     named = list(dict.fromkeys(column for group in names or () for column in group))
     with _readable(path):
         if path.suffix.lower() == ".parquet":
-            known = pyarrow.parquet.read_schema(path).names
-            wanted = None if names is None else [column for column in known if column in {*named, *others}]
-            return pd.read_parquet(path, columns=wanted)
-        table = _text_table(path, form_of(path), None if names is None else {*named, *others})
+            _check_columns(path, [*named, *others], pyarrow.parquet.read_schema(path).names)
+            return pd.read_parquet(path, columns=None if names is None else [*dict.fromkeys([*named, *others])])
+        form = form_of(path)
+        _check_columns(path, [*named, *others], form.columns)
+        table = _text_table(path, form, None if names is None else {*named, *others})
+    if len(table) == 0:
+        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or move.")
     made: dict[str, pd.Series] = {}
     for group in names or ():
-        made |= _as_names({column: table[column] for column in dict.fromkeys(group) if column in table})
+        made |= _as_names({column: table[column] for column in dict.fromkeys(group)})
     made |= {str(name): _as_numbers(column) for name, column in table.items() if name not in made}
     return pd.DataFrame(made, index=table.index)
 
@@ -139,6 +142,15 @@ def rows_of(path: str | Path, table: pd.DataFrame) -> Iterator[None]:
         text = path.suffix.lower() != ".parquet"
         where = f" of {path.name}" if text else f" of {path.name} (rows count from 0)"
         raise error.named([int(table.index[row]) for row in error.rows], where) from None
+
+
+def _check_columns(path: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
+    missing = [repr(column) for column in dict.fromkeys(wanted) if column not in known]
+    if missing:
+        raise InputError(
+            f"{path.name} has no column{'s' if len(missing) > 1 else ''} {', '.join(missing)}. Its columns are "
+            f"{', '.join(map(repr, known)) or 'none'}."
+        )
 
 
 def _checked_path(path: str | Path) -> Path:
@@ -220,8 +232,9 @@ def _damage(path: Path, form: TextForm, complaint: str) -> str:
     """What cannot be read, in our words."""
     if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", complaint):
         return (
-            f"row {int(found[1])} of {path.name} has {found[3]} cells and the header has {found[2]}. Put names that "
-            "contain the separator in quotation marks, and end no row with a separator."
+            f"row {int(found[1])} of {path.name} has {found[3]} cell{'s' if found[3] != '1' else ''} and the header "
+            f"has {found[2]}. Put names that contain the separator in quotation marks, close every quotation mark, and "
+            "end no row with a separator."
         )
     return f"the file {str(path)!r} cannot be read as a table: {complaint.strip()}"
 

@@ -36,7 +36,11 @@ def form_of(path: Path) -> TextForm:
         raise InputError(f"row 1 of {path.name} is empty. It must hold the names of the columns.")
     counts = {sign: _outside_quotes(header).count(sign) for sign in SEPARATORS}
     separator = "\t" if path.suffix.lower() == ".tsv" else max(counts, key=lambda sign: counts[sign])
-    columns = tuple(name.strip() for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True)))
+    try:
+        cells = next(csv.reader([header], delimiter=separator, skipinitialspace=True))
+    except csv.Error:
+        raise InputError(f"a quotation mark in row 1 of {path.name} is never closed. Close or remove it.") from None
+    columns = tuple(name.strip() for name in cells)
     repeated = next((name for number, name in enumerate(columns) if name and name in columns[:number]), None)
     if repeated is not None:
         raise InputError(f"row 1 of {path.name} names two columns {repeated!r}. Rename one of them.")
