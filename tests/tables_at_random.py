@@ -38,8 +38,15 @@ GOOD = (
 
 @st.composite
 def tables(draw: st.DrawFn) -> bytes:
-    """A table of odd cells, or a good one with odd bytes in it, in some encoding."""
-    if draw(st.booleans()):
+    """A good table with odd cells, a table of odd cells in some encoding, or a good one with odd bytes in it."""
+    way = draw(st.integers(0, 2))
+    if way == 0:  # a good table with odd cells
+        rows = [line.split(",") for line in GOOD.splitlines()]
+        for _ in range(draw(st.integers(0, 3))):
+            rows[draw(st.integers(1, 4))][draw(st.integers(0, 5))] = draw(CELLS)
+        separator = draw(st.sampled_from([",", ";", "\t"]))
+        return "\n".join(separator.join(cells) for cells in rows).encode("utf-8", errors="replace")
+    if way == 1:
         separator = draw(st.sampled_from([",", ";", "\t", "|"]))
         usual = ["subject", "trial", "state", "action", "next_state", "probability"]
         header = usual if draw(st.booleans()) else draw(st.lists(HEADERS, min_size=1, max_size=6))

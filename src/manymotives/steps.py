@@ -8,8 +8,8 @@ import pandas as pd
 from manymotives.environment import Environment
 from manymotives.errors import InputError, RowError
 from manymotives.labels import Label
+from manymotives.tables import LARGEST_WHOLE
 
-LARGEST_WHOLE = 2.0**53  # beyond, float64 cannot tell whole numbers apart
 NONE = -1  # no action was taken or recorded; the next state is not known
 
 

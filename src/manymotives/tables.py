@@ -14,6 +14,7 @@ Backend = Literal["pandas", "polars", "pyarrow"]
 
 
 Column = str | Sequence[str]  # the name of a column, or of several that are read as one
+LARGEST_WHOLE = 2.0**53  # beyond, float64 cannot tell whole numbers apart
 BETWEEN = ", "  # the values of several columns, read as one
 
 
@@ -87,7 +88,7 @@ def _column(series: nw.Series[Any]) -> pd.Series:
     column = series.to_pandas().reset_index(drop=True)
     if pd.api.types.is_float_dtype(column.dtype) and column.isna().any():
         filled = column.dropna()
-        if (filled == filled.round()).all():
+        if (filled == filled.round()).all() and (filled.abs() < LARGEST_WHOLE).all():
             return column.astype("Int64")
     return column
 
