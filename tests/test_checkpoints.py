@@ -115,36 +115,20 @@ def test_another_run_is_not_gone_on_with(tmp_path):
 # ---- a real process, really killed ---------------------------------------------------------------------------
 
 
-def command(folder, *options):
-    return [
-        sys.executable,
-        "-c",
-        "from manymotives.cli import app; app()",
-        "fit",
-        "choices.csv",
-        *options,
-        "--environment",
-        "environment.csv",
-        "--method",
-        "gibbs",
-        "--chains",
-        "2",
-        "--warmup",
-        "50",
-        "--draws",
-        "4000",
-        "--checkpoint",
-        "0",
-    ]
+def command(folder, draws, *options):
+    """The words of a fit, after the program's name."""
+    tables = ["fit", str(folder / "choices.csv"), "--environment", str(folder / "environment.csv")]
+    settings = ["--method", "gibbs", "--chains", "2", "--warmup", "50", "--draws", str(draws)]
+    return [*tables, *settings, "--out", str(folder / "run.nc"), *options]
 
 
 def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path):
     FIELD.to_frame().to_csv(tmp_path / "environment.csv", index=False)
     DATA.to_frame().to_csv(tmp_path / "choices.csv", index=False)
     path = tmp_path / "run.nc"
-    process = subprocess.Popen(
-        command(tmp_path, "--out", "run.nc"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    program = [sys.executable, "-c", "from manymotives.cli import app; app()"]
+    words = command(tmp_path, 100_000, "--checkpoint", "0")
+    process = subprocess.Popen([*program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         patience = time.monotonic() + 120
         while not path.exists():
@@ -159,11 +143,8 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     halfway = mm.load(path)  # whole, whenever the signal came
     assert is_unfinished(halfway)
     made = halfway.rewards.sizes["draw"]
-    assert 50 <= made < 4000
-    draws = str(made + 60)
-    arguments = command(tmp_path, "--out", str(path), "--resume", "--draws", draws, "--json")[3:]
-    arguments = [str(tmp_path / word) if word.endswith(".csv") else word for word in arguments]
-    result = CliRunner().invoke(app, arguments)
+    assert 50 <= made < 100_000
+    result = CliRunner().invoke(app, command(tmp_path, made + 60, "--resume", "--json"))
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["draws"] == made + 60
     method = mm.Gibbs(chains=2, draws=made + 60, warmup=50)
