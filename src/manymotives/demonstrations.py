@@ -241,19 +241,18 @@ class Demonstrations:
             )
         previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
-        keys = np.stack([previous, self.state], axis=1)
-        distinct, where = np.unique(keys, axis=0, return_inverse=True)
+        distinct, where = _distinct_pairs(previous, self.state)
         unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
         if unknown:
             p, s = unknown[0]
             raise InputError(
                 f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
             )
-        state = np.array([number[p, s] for p, s in distinct.tolist()])[where.ravel()]
+        state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)
         # the pair that comes next: the next row's where there is one, else (this state, what followed)
-        moves, which = np.unique(np.stack([self.state, self.next_state], axis=1), axis=0, return_inverse=True)
-        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which.ravel()]
+        moves, which = _distinct_pairs(self.state, self.next_state)
+        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which]
         next_state = np.where(continues, np.roll(state, -1), after)
         return replace(self, states=environment.states, state=state, next_state=next_state)
 
@@ -281,6 +280,15 @@ class Demonstrations:
             f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}."
         )
         return replace(self, warnings=(*self.warnings, warning))
+
+
+def _distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
+    size = int(second.max()) + 2
+    keys, where = np.unique(
+        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
+    )  # as one number: fast
+    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()
 
 
 def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:

@@ -102,7 +102,7 @@ def _about(seen: np.ndarray, states: tuple[Label, ...], ends: np.ndarray) -> str
     last = ""
     if ends.any():
         names = ", ".join(repr(states[s]) for s in np.flatnonzero(ends)[:3]) + (", …" if ends.sum() > 3 else "")
-        last = f"; {ends.sum()} states in which nothing was chosen are taken as terminal ({names})"
+        last = f"; {ends.sum()} states after which nothing was seen are taken as terminal ({names})"
     return (
         f"the environment was estimated from these data: {seen.sum():,} transitions of {len(tried):,} pairs of state "
         f"and action, {seldom:,} of them seen fewer than {SELDOM} times; what was never seen is taken not to exist"
