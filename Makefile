@@ -3,13 +3,13 @@
 # make bench  speed against peers         make pins   recompute requirements.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
-# make test-long  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
+# make test-long  make fuzz  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long mixing calibrate-hmc check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz mixing calibrate-hmc check format bench losses calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
@@ -19,6 +19,9 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m long
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/tables_at_random.py --inputs 100000 --seconds 3600
 
 mixing: $(STAMP)
 	$(BIN)/python -m benchmarks.mixing

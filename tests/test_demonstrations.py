@@ -601,8 +601,8 @@ def test_actions_that_do_not_exist_are_refused_with_their_row():
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        ({"state": [0, 9]}, {}, "column 'state': unknown state 9"),
-        ({"action": [0, 9]}, {}, "column 'action': unknown action 9"),
+        ({"state": [0, 9]}, {}, "column 'state', row 1 .*: unknown state 9"),
+        ({"action": [0, 9]}, {}, "column 'action', row 1 .*: unknown action 9"),
         ({"task": [0, None]}, {}, "column 'task' is empty in row 1"),
         ({"step": [4, 4]}, {"step": "step"}, r"rows 0 and 1 .* are the same step"),
         ({"step": ["a", "b"]}, {"step": "step"}, "must hold numbers or times"),

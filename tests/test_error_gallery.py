@@ -4,6 +4,8 @@ Each names the thing, the place, what was found and, where it is not plain, what
 """
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,6 +60,14 @@ def in_file(name, content):
     return name
 
 
+class Trajectory(NamedTuple):
+    """What `imitation` calls one, as far as it is read."""
+
+    obs: Any
+    acts: Any
+
+
+CONTINUOUS = SimpleNamespace(dataset_id="hopper", observation_space="Box(11)", action_space="Box(3)")
 CHAIN_DATA = mm.simulate(CHAIN, np.ones((2, 3)), mm.Softmax(1.0), steps=5, tasks=["ann", "bob"])
 IMPOSSIBLE = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1e6), mm.Softmax(1e308))
 QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
@@ -126,6 +136,7 @@ GALLERY = {
     "an own reward of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, 2.0, 3.0]),
     "an own reward that is not finite": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, np.inf]),
     "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, coordinates=[1.0, 2.0]),
+    "a state without a place": lambda: mm.worlds.Chain(states=2).with_coordinates({0: (0.0, 0.0)}),
     # ---- environment tables
     "not a table": lambda: mm.Environment.from_frame([1, 2], discount=0.9),
     "a missing column": lambda: mm.Environment.from_frame(table().drop(columns="probability"), discount=0.9),
@@ -396,6 +407,21 @@ GALLERY = {
     "a walk of nobody": lambda: baseline("policy_walk", chains=0),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
+    "an environment that Gymnasium does not have": lambda: mm.from_gymnasium("Kitchen-v9", discount=0.9),
+    # ---- environments estimated from data, trajectories of other libraries
+    "nothing to estimate from": lambda: mm.estimate_environment(
+        mm.Demonstrations.from_lists([(["hall"], ["on"])]), discount=0.9
+    ),
+    "choices in a terminal state": lambda: mm.estimate_environment(CHAIN_DATA, discount=0.9, terminal=[0]),
+    "not a trajectory": lambda: mm.from_trajectories([([0], [1])]),
+    "trajectories of numbers that are not whole": lambda: mm.from_trajectories([Trajectory([0.5, 1.0], [0])]),
+    "trajectories of pictures": lambda: mm.from_trajectories([Trajectory(np.zeros((2, 3, 3)), [0])]),
+    "a trajectory beyond the environment": lambda: mm.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
+    "not a Minari dataset": lambda: mm.from_minari(7),
+    "Minari's continuous spaces": lambda: mm.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
+    "two columns that give one name": lambda: read(
+        pd.DataFrame({"task": [1, 1], "x": ["a", "a, b"], "y": ["b, c", "c"], "action": "on"}), None, state=["x", "y"]
+    ),
 }
 
 MESSAGES = Path(__file__).with_name("error_messages.txt")

@@ -6,6 +6,7 @@ from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.estimation import Estimate, estimate_environment
 from manymotives.fit import fit, load
 from manymotives.inference import (
     HMC,
@@ -16,7 +17,7 @@ from manymotives.inference import (
     NestedMonteCarlo,
     OptimalityMonteCarlo,
 )
-from manymotives.io import from_gymnasium, read_demonstrations, read_environment
+from manymotives.io import from_gymnasium, from_minari, from_trajectories, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
 from manymotives.planning import Plan, evaluate, loss, loss_matrix, plan
@@ -57,6 +58,7 @@ __all__ = [
     "DistributionOptimality",
     "EmpiricalBayes",
     "Environment",
+    "Estimate",
     "ExponentialOptimality",
     "Gamma",
     "GaussianReward",
@@ -86,10 +88,13 @@ __all__ = [
     "baselines",
     "calibrate",
     "draws_needed",
+    "estimate_environment",
     "evaluate",
     "findings",
     "fit",
     "from_gymnasium",
+    "from_minari",
+    "from_trajectories",
     "load",
     "loss",
     "loss_matrix",

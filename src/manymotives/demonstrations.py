@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError
 from manymotives.labels import Label, checked_labels, indices_of
 from manymotives.steps import NONE, check_choices, linked_steps, ordered_steps
-from manymotives.tables import Backend, columns_of, frame_of
+from manymotives.tables import Backend, Column, column_name, columns_of, frame_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,12 +45,12 @@ class Demonstrations:
         frame: Any,
         environment: Environment | None = None,
         *,
-        task: str | None = "task",
-        state: str = "state",
-        action: str = "action",
-        episode: str | None = None,
+        task: Column | None = "task",
+        state: Column = "state",
+        action: Column = "action",
+        episode: Column | None = None,
         step: str | None = None,
-        next_state: str | None = None,
+        next_state: Column | None = None,
     ) -> "Demonstrations":
         """Demonstrations from a data frame with one row a step (pandas, polars, pyarrow, …).
 
@@ -62,7 +62,8 @@ class Demonstrations:
             Gives the names of states and actions, and says which action exists where. Without it both are
             taken from the table, sorted.
         task, state, action
-            Column names. `task=None`: everything belongs to one task.
+            Column names; several, such as `state=["room", "hour"]`, are read as one. `task=None`: everything belongs to
+            one task.
         episode
             Column that tells a task's episodes apart. Without it each task is one episode.
         step
@@ -71,7 +72,7 @@ class Demonstrations:
         next_state
             Column with the state that followed. Without it, it is the state of the next step.
         """
-        wanted = {
+        wanted: dict[str, Column | None] = {
             "task": task,
             "state": state,
             "action": action,
@@ -83,37 +84,39 @@ class Demonstrations:
         for word in ("task", "episode", "step"):
             if word in table and table[word].isna().any():
                 row = int(np.flatnonzero(table[word].isna())[0])
-                raise InputError(f"column {wanted[word]!r} is empty in row {row} (rows count from 0). Fill it in.")
+                raise RowError(f"column {column_name(wanted[word])!r} is empty in ", (row,), ". Fill it in.")
         if environment is None:
             places = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
             states = _sorted_labels(pd.concat(places))
             actions = _sorted_labels(table["action"])
         else:
             states, actions = environment.states, environment.actions
-        columns = {
-            "state": indices_of(table["state"], states, "state", state),
-            "action": indices_of(table["action"], actions, "action", action),
-            "next_state": indices_of(table["next_state"], states, "state", str(next_state))
+        rows = {
+            "state": indices_of(table["state"], states, "state", column_name(state)),
+            "action": indices_of(table["action"], actions, "action", column_name(action)),
+            "next_state": indices_of(table["next_state"], states, "state", column_name(next_state))
             if "next_state" in table
             else np.full(len(table), NONE),
         }
-        task_codes, tasks = _codes(table["task"]) if "task" in table else (np.zeros(len(table), int), (0,))
+        rows["task"], tasks = _codes(table["task"]) if "task" in table else (np.zeros(len(table), int), (0,))
         # an episode is one label within one task
-        labels = table["episode"] if "episode" in table else pd.Series(np.zeros(len(table), int))
-        label_codes, label_names = _codes(labels)
-        appearance, pairs = pd.factorize(task_codes * len(label_names) + label_codes)
+        label_codes, label_names = _codes(table["episode"]) if "episode" in table else (0, (0,))
+        appearance, pairs = pd.factorize(rows["task"] * len(label_names) + label_codes)
         order = np.argsort(pairs // len(label_names), kind="stable")  # by task, then as they first appear
         pairs = pairs[order]
-        rows = pd.DataFrame(columns | {"task": task_codes, "episode": np.argsort(order)[appearance]})
+        rows["episode"] = np.argsort(order)[appearance]
         rows["step"] = (
             ordered_steps(table["step"], str(step))
             if "step" in table
-            else rows.groupby("episode").cumcount().to_numpy()
+            else pd.Series(rows["episode"]).groupby(rows["episode"]).cumcount().to_numpy()
         )
+        del table, appearance, label_codes  # ten million rows are to fit in two gigabytes
         if environment is not None:
             check_choices(rows, environment)
         episodes = tuple(label_names[int(pair) % len(label_names)] for pair in pairs)
-        steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, next_state_column=next_state)
+        steps = linked_steps(
+            rows, tasks=tasks, episodes=episodes, states=states, next_state_column=column_name(next_state)
+        )
         demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
         return demonstrations if environment is None else demonstrations._with_impossible_moves(environment)
 
@@ -238,19 +241,18 @@ class Demonstrations:
             )
         previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
-        keys = np.stack([previous, self.state], axis=1)
-        distinct, where = np.unique(keys, axis=0, return_inverse=True)
+        distinct, where = _distinct_pairs(previous, self.state)
         unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
         if unknown:
             p, s = unknown[0]
             raise InputError(
                 f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
             )
-        state = np.array([number[p, s] for p, s in distinct.tolist()])[where.ravel()]
+        state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)
         # the pair that comes next: the next row's where there is one, else (this state, what followed)
-        moves, which = np.unique(np.stack([self.state, self.next_state], axis=1), axis=0, return_inverse=True)
-        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which.ravel()]
+        moves, which = _distinct_pairs(self.state, self.next_state)
+        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which]
         next_state = np.where(continues, np.roll(state, -1), after)
         return replace(self, states=environment.states, state=state, next_state=next_state)
 
@@ -278,6 +280,15 @@ class Demonstrations:
             f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}."
         )
         return replace(self, warnings=(*self.warnings, warning))
+
+
+def _distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
+    size = int(second.max()) + 2
+    keys, where = np.unique(
+        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
+    )  # as one number: fast
+    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()
 
 
 def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:

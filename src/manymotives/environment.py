@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +12,9 @@ import pandas as pd
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError
 from manymotives.labels import Label, checked_labels, index_of, indices_of
-from manymotives.tables import Backend, columns_of, frame_of
+from manymotives.tables import Backend, Column, column_name, columns_of, frame_of
 from manymotives.transitions import (
     ROW_SUM_TOLERANCE,
     checked_available,
@@ -52,6 +53,8 @@ class Environment:
         The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
     coordinates
         [S, 2]: where to draw each state.
+    warnings
+        What a careful reader would want to know of it, such as that it was estimated; posteriors pass it on.
     """
 
     transitions: Float[np.ndarray, "S A S"] | sp.csr_array
@@ -63,6 +66,7 @@ class Environment:
     start: Float[np.ndarray, " S"]
     reward: Float[np.ndarray, " S"] | Float[np.ndarray, "S A"] | None
     coordinates: Float[np.ndarray, "S 2"] | None
+    warnings: tuple[str, ...]
     pairs: Int[np.ndarray, "S 2"] | None  # (previous, current) state, where states are such pairs; see `with_memory`
 
     def __init__(
@@ -77,6 +81,7 @@ class Environment:
         start: Any = None,
         reward: Any = None,
         coordinates: Any = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         rows, num_states, num_actions = transition_rows(transitions)
         state_names = checked_labels(states, num_states, "state")
@@ -98,6 +103,7 @@ class Environment:
         freeze(self, "start", _checked_start(start, is_terminal, state_names))
         freeze(self, "reward", _checked_own_reward(reward, num_states, num_actions))
         freeze(self, "coordinates", _checked_coordinates(coordinates, num_states))
+        freeze(self, "warnings", tuple(warnings))
         freeze(self, "pairs", None)
 
     # ---- from tables and back ------------------------------------------------------------------------------
@@ -108,9 +114,9 @@ class Environment:
         frame: Any,
         *,
         discount: float,
-        state: str = "state",
-        action: str = "action",
-        next_state: str = "next_state",
+        state: Column = "state",
+        action: Column = "action",
+        next_state: Column = "next_state",
         probability: str = "probability",
         states: Sequence[Label] | None = None,
         actions: Sequence[Label] | None = None,
@@ -124,7 +130,12 @@ class Environment:
         Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
         state terminal; so does `terminal`. Names are taken in order of appearance unless given.
         """
-        wanted = {"state": state, "action": action, "next_state": next_state, "probability": probability}
+        wanted: dict[str, Column] = {
+            "state": state,
+            "action": action,
+            "next_state": next_state,
+            "probability": probability,
+        }
         table = columns_of(frame, wanted, "the environment table")
         table = table.dropna(how="all")  # an empty line says nothing
         is_end = table[["action", "next_state", "probability"]].isna().all(axis=1)
@@ -132,16 +143,18 @@ class Environment:
         for word, column in wanted.items():
             holes = np.flatnonzero(moves[word].isna())
             if holes.size:
-                raise InputError(
-                    f"the environment table has no {column!r} in row {moves.index[holes[0]]} (rows count from 0). Fill "
-                    "it in; a row with a state and nothing else declares that state terminal."
+                raise RowError(
+                    f"the environment table has no {column_name(column)!r} in ",
+                    (moves.index[holes[0]],),
+                    ". Fill it in; a row with a state and nothing else declares that state terminal.",
                 )
         probabilities = pd.to_numeric(moves["probability"], errors="coerce").to_numpy(dtype=float)
         if np.isnan(probabilities).any():
             row = moves.index[np.flatnonzero(np.isnan(probabilities))[0]]
-            raise InputError(
-                f"the environment table's {probability!r} is not a number in row {row} (rows count from 0): "
-                f"{table['probability'][row]!r}."
+            raise RowError(
+                f"the environment table's {probability!r} is not a number in ",
+                (row,),
+                f": {table['probability'][row]!r}. Write it with a decimal point, such as 0.25.",
             )
         if states is None:
             states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
@@ -149,9 +162,9 @@ class Environment:
             actions = list(dict.fromkeys(moves["action"]))
         if not actions:
             raise InputError("the environment table has no actions: every row only declares a terminal state.")
-        here = indices_of(moves["state"], states, "state", state)
-        act = indices_of(moves["action"], actions, "action", action)
-        there = indices_of(moves["next_state"], states, "state", next_state)
+        here = indices_of(moves["state"], states, "state", column_name(state))
+        act = indices_of(moves["action"], actions, "action", column_name(action))
+        there = indices_of(moves["next_state"], states, "state", column_name(next_state))
         _refuse_repeats(moves, here, act, there)
 
         num_states, num_actions = len(states), len(actions)
@@ -262,9 +275,21 @@ class Environment:
             start=start,
             reward=None if self.reward is None else self.reward[current],
             coordinates=None if self.coordinates is None else self.coordinates[current],
+            warnings=self.warnings,
         )
         object.__setattr__(remembering, "pairs", read_only(pairs))
         return remembering
+
+    def with_coordinates(self, places: Mapping[Label, tuple[float, float]]) -> "Environment":
+        """The same environment, drawn with each state at its (x, y)."""
+        missing = [name for name in self.states if name not in places]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise InputError(f"state {missing[0]!r}{more} has no coordinates. Give every state its x and y.")
+        placed = copy(self)
+        coordinates = _checked_coordinates([places[name] for name in self.states], self.num_states)
+        object.__setattr__(placed, "coordinates", coordinates)
+        return placed
 
     def __repr__(self) -> str:
         form = "sparse" if sp.issparse(self.transitions) else "dense"
@@ -273,6 +298,7 @@ class Environment:
         return (
             f"Environment({self.num_states} states{ends}, {self.num_actions} actions, "
             f"discount {self.discount:g}, {form} transitions{own})"
+            + "".join(f"\n  ! {warning}" for warning in self.warnings)
         )
 
 
@@ -336,7 +362,9 @@ def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, ther
     again = np.flatnonzero(keys.duplicated())
     if again.size:
         row = moves.iloc[again[0]]
-        raise InputError(
+        raise RowError(
             f"the environment table gives the probability of state {row['state']!r}, action {row['action']!r}, next "
-            f"state {row['next_state']!r} twice, again in row {moves.index[again[0]]} (rows count from 0). Keep one."
+            f"state {row['next_state']!r} twice, again in ",
+            (moves.index[again[0]],),
+            ". Keep one.",
         )

@@ -182,6 +182,7 @@ def _warnings(
     lives = ~environment.is_terminal
     by_policies = isinstance(model, PolicyOptimalityModel)
     return (
+        *environment.warnings,
         *model.warnings,
         *demonstrations.warnings,
         *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),

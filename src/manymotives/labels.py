@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError
 
 Label = Hashable
 
@@ -48,7 +48,10 @@ def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str
     numbers = {name: number for number, name in enumerate(names)}
     unknown = [name for name in found if name not in numbers]
     if unknown:
-        raise InputError(f"column {column!r}: {unknown_names(unknown, names, what)}")
+        first = values.index[np.flatnonzero(codes == list(found).index(unknown[0]))[0]]
+        raise RowError(
+            f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)} Correct it, or add it to them."
+        )
     lookup = np.array([numbers[name] for name in found] + [-1], dtype=np.int64)
     return lookup[codes]  # factorize codes a missing value as −1, the last entry of the lookup
 

@@ -55,8 +55,8 @@ def checked_available(
     if stuck.size:
         more = f" (and {stuck.size - 1} more)" if stuck.size > 1 else ""
         raise InputError(
-            f"state {states[stuck[0]]!r}{more} has no action. If episodes end there, list it in terminal=…; "
-            "otherwise give it an action."
+            f"state {states[stuck[0]]!r}{more} has no action. If episodes end there, declare it "
+            "terminal; otherwise give it an action."
         )
     return exists
 

@@ -2,6 +2,9 @@
 
 from manymotives.commands.compare import compare
 from manymotives.commands.demo import demo
+from manymotives.commands.export import export
+from manymotives.commands.fit import fit
 from manymotives.commands.report import report
+from manymotives.commands.simulate import simulate
 
-__all__ = ["compare", "demo", "report"]
+__all__ = ["compare", "demo", "export", "fit", "report", "simulate"]

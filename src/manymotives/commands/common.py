@@ -1,8 +1,11 @@
-"""What all commands share: where they print, and how they fail."""
+"""What all commands share: how they speak, to people or to machines, and how they fail."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -10,6 +13,7 @@ from rich.console import Console
 from manymotives.errors import InputError
 
 INPUT_ERROR = 2  # exit code when what was given cannot be used
+INTERRUPTED = 130  # exit code when stopped by hand: 128 + the number of the signal
 
 
 @contextmanager
@@ -30,3 +34,40 @@ def writing_to(console: Console, out: Path) -> Iterator[None]:
     except OSError as error:
         console.print(f"Cannot write to {out}: {error.strerror}.", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(INPUT_ERROR) from None
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Says things to people, as text; or to machines, as one JSON object on standard output and nothing else."""
+
+    as_json: bool
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line for people."""
+        if not self.as_json:
+            Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def result(self, record: dict[str, Any]) -> None:
+        """What machines want to know."""
+        if self.as_json:
+            typer.echo(json.dumps(record, ensure_ascii=False, default=str))
+
+    def fail(self, message: str, code: int) -> typer.Exit:
+        """The reason why a command ends here."""
+        if self.as_json:
+            self.result({"error": message, "exit_code": code})
+        else:
+            Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+        return typer.Exit(code)
+
+    @contextmanager
+    def failures(self, out: Path, unless_stopped: str = "") -> Iterator[None]:
+        """Bad input, a place that cannot be written to and Ctrl-C as a sentence and an exit code."""
+        try:
+            yield
+        except InputError as error:
+            raise self.fail(str(error), INPUT_ERROR) from None
+        except OSError as error:
+            raise self.fail(f"Cannot write to {out}: {error.strerror or error}.", INPUT_ERROR) from None
+        except KeyboardInterrupt:
+            raise self.fail(f"Stopped. {unless_stopped}".strip(), INTERRUPTED) from None

@@ -1,88 +1,286 @@
 """Tables on disk: CSV, TSV or Parquet in, environments and demonstrations out."""
 
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
 
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError
+from manymotives.io.text import TextForm, form_of
 from manymotives.labels import Label
+from manymotives.tables import Column
+
+KINDS = (".csv", ".tsv", ".txt", ".parquet")
+WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0*)?")  # 7 and 7.0, as programs write whole numbers; 007 is a name
+HEADER = 2  # the number of the first row below the header, as a spreadsheet counts
 
 
 def read_environment(
     path: str | Path,
     *,
     discount: float,
-    state: str = "state",
-    action: str = "action",
-    next_state: str = "next_state",
+    state: Column = "state",
+    action: Column = "action",
+    next_state: Column = "next_state",
     probability: str = "probability",
     terminal: Sequence[Label] = (),
     start: Any = None,
 ) -> Environment:
     """An environment from a long table on disk; see `Environment.from_frame`."""
-    return Environment.from_frame(
-        read_table(path),
-        discount=discount,
-        state=state,
-        action=action,
-        next_state=next_state,
-        probability=probability,
-        terminal=terminal,
-        start=start,
-    )
+    table = read_table(path, names=[[*_each(state), *_each(next_state)], _each(action)], others=[probability])
+    with rows_of(path, table):
+        return Environment.from_frame(
+            table,
+            discount=discount,
+            state=state,
+            action=action,
+            next_state=next_state,
+            probability=probability,
+            terminal=terminal,
+            start=start,
+        )
 
 
 def read_demonstrations(
     path: str | Path,
     environment: Environment | None = None,
     *,
-    task: str | None = "task",
-    state: str = "state",
-    action: str = "action",
-    episode: str | None = None,
+    task: Column | None = "task",
+    state: Column = "state",
+    action: Column = "action",
+    episode: Column | None = None,
     step: str | None = None,
-    next_state: str | None = None,
+    next_state: Column | None = None,
 ) -> Demonstrations:
-    """Demonstrations from a table on disk; see `Demonstrations.from_frame`."""
-    return Demonstrations.from_frame(
-        read_table(path),
-        environment,
-        task=task,
-        state=state,
-        action=action,
-        episode=episode,
-        step=step,
-        next_state=next_state,
-    )
+    """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
+
+    A file does not say whether 7 is a number or a name: names are taken as the environment has them.
+    """
+    places = [*_each(state), *_each(next_state)]
+    names = [places, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
+    table = read_table(path, names=names, others=_each(step))
+    if environment is not None:
+        for columns, known in (
+            (state, environment.states),
+            (next_state, environment.states),
+            (action, environment.actions),
+        ):
+            if isinstance(columns, str) and columns in table:
+                table[columns] = _spelled_as(table[columns], known)
+    with rows_of(path, table):
+        return Demonstrations.from_frame(
+            table,
+            environment,
+            task=task,
+            state=state,
+            action=action,
+            episode=episode,
+            step=step,
+            next_state=next_state,
+        )
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A table by its ending: .csv, .tsv or .parquet. Only an empty cell is a missing value: "NA" is a name."""
+def columns_in(path: str | Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a table's columns, and what to know about its form."""
+    path = _checked_path(path)
+    if path.suffix.lower() == ".parquet":
+        with _readable(path):
+            return tuple(pyarrow.parquet.read_schema(path).names), ()
+    with _readable(path):
+        form = form_of(path)
+    return form.columns, form.notes
+
+
+def read_table(
+    path: str | Path, *, names: Sequence[Sequence[str]] | None = None, others: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A table by its ending: .csv, .tsv, .txt or .parquet. Only an empty cell is a missing value: "NA" is a name.
+
+    Parameters
+    ----------
+    names
+        Groups of columns that hold names from one vocabulary: whole numbers where all of them are, else text. Only
+        these columns and `others` are read. None: everything, as numbers, times or text.
+
+    The index of a text table counts rows as a spreadsheet does: the header is row 1.
+    """
+    path = _checked_path(path)
+    named = list(dict.fromkeys(column for group in names or () for column in group))
+    with _readable(path):
+        if path.suffix.lower() == ".parquet":
+            _check_columns(path, [*named, *others], pyarrow.parquet.read_schema(path).names)
+            return pd.read_parquet(path, columns=None if names is None else [*dict.fromkeys([*named, *others])])
+        form = form_of(path)
+        _check_columns(path, [*named, *others], form.columns)
+        table = _text_table(path, form, None if names is None else {*named, *others})
+    if len(table) == 0:
+        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or move.")
+    made: dict[str, pd.Series] = {}
+    for group in names or ():
+        made |= _as_names({column: table[column] for column in dict.fromkeys(group)})
+    made |= {str(name): _as_numbers(column) for name, column in table.items() if name not in made}
+    return pd.DataFrame(made, index=table.index)
+
+
+@contextmanager
+def rows_of(path: str | Path, table: pd.DataFrame) -> Iterator[None]:
+    """Errors about rows, with their numbers in this file."""
+    try:
+        yield
+    except RowError as error:
+        path = Path(path)
+        text = path.suffix.lower() != ".parquet"
+        where = f" of {path.name}" if text else f" of {path.name} (rows count from 0)"
+        raise error.named([int(table.index[row]) for row in error.rows], where) from None
+
+
+def _check_columns(path: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
+    missing = [repr(column) for column in dict.fromkeys(wanted) if column not in known]
+    if missing:
+        raise InputError(
+            f"{path.name} has no column{'s' if len(missing) > 1 else ''} {', '.join(missing)}. Its columns are "
+            f"{', '.join(map(repr, known)) or 'none'}."
+        )
+
+
+def _checked_path(path: str | Path) -> Path:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}.")
     if path.stat().st_size == 0:
         raise InputError(f"the file {str(path)!r} is empty.")
     kind = path.suffix.lower()
-    if kind not in (".csv", ".tsv", ".parquet"):
-        raise InputError(f"tables are .csv, .tsv or .parquet files; {str(path)!r} is none of these.")
+    if kind not in KINDS:
+        cure = " Save the sheet as CSV UTF-8." if kind in (".xlsx", ".xls", ".ods") else ""
+        raise InputError(f"tables are .csv, .tsv, .txt or .parquet files; {str(path)!r} is none of these.{cure}")
+    return path
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What can be wrong with a file as a sentence."""
     try:
-        if kind == ".parquet":
-            return pd.read_parquet(path)
-        separator = "\t" if kind == ".tsv" else ","
-        # utf-8-sig: spreadsheets put a byte-order mark in front
-        # low_memory=False: one type for each column, or a long file holds 3 and "3" as two names
-        return pd.read_csv(
-            path, sep=separator, keep_default_na=False, na_values=[""], encoding="utf-8-sig", low_memory=False
-        )
-    except UnicodeDecodeError:
-        raise InputError(f"the file {str(path)!r} is not UTF-8 text. Save it as UTF-8.") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"the file {str(path)!r} cannot be read as a table: {error}") from None
+        yield
+    except OSError as error:
+        if isinstance(error, pyarrow.ArrowException) or error.strerror is None:  # Arrow's are both
+            raise InputError(f"the file {str(path)!r} is not a Parquet file, or is damaged.") from None
+        raise InputError(f"the file {str(path)!r} cannot be read: {error.strerror}.") from None
     except pyarrow.ArrowException:
         raise InputError(f"the file {str(path)!r} is not a Parquet file, or is damaged.") from None
+
+
+def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataFrame:
+    """The wanted columns of a text table, as categories: each distinct text is kept once, however long the table."""
+    places = [place for place, name in enumerate(form.columns) if name and (wanted is None or name in wanted)]
+    labels = [str(place) for place in range(len(form.columns))]  # names may be missing; places are not
+    skipped: list[int] = []
+
+    def not_a_row(row: Any) -> str:
+        if not row.text.strip():
+            skipped.append(row.number)  # an empty line
+            return "skip"
+        return "error"
+
+    try:
+        table = pyarrow.csv.read_csv(
+            path,
+            pyarrow.csv.ReadOptions(
+                use_threads=False,  # or rows have no numbers
+                encoding=form.encoding.removesuffix("-sig"),
+                skip_rows=form.header_lines,
+                column_names=labels,
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=form.separator,
+                newlines_in_values=True,
+                ignore_empty_lines=False,  # or rows would be miscounted
+                invalid_row_handler=not_a_row,
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=[labels[place] for place in places],
+                column_types=dict.fromkeys(labels, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
+                null_values=[""],  # "NA" is a name
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        ).to_pandas(self_destruct=True, split_blocks=True)  # or the table is held twice
+    except pyarrow.ArrowInvalid as error:
+        if "Empty CSV file" in str(error) or "Could not skip initial" in str(error):  # nothing below the header
+            table = pd.DataFrame({labels[place]: pd.Categorical([]) for place in places})
+        else:
+            raise InputError(_damage(path, form, str(error))) from None
+    pyarrow.default_memory_pool().release_unused()
+    table.columns = pd.Index([form.columns[place] for place in places])
+    # what was skipped, as places among the rows that were not
+    rows = np.delete(np.arange(len(table) + len(skipped)), np.array(skipped, dtype=int) - HEADER)
+    table.index = pd.Index(rows + HEADER) if skipped else pd.RangeIndex(HEADER, HEADER + len(table))
+    empty = np.logical_and.reduce([column.isna().to_numpy() for _, column in table.items()]) if places else np.array([])
+    return table[~empty] if empty.any() else table
+
+
+def _damage(path: Path, form: TextForm, complaint: str) -> str:
+    """What cannot be read, in our words."""
+    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", complaint):
+        return (
+            f"row {int(found[1])} of {path.name} has {found[3]} cell{'s' if found[3] != '1' else ''} and the header "
+            f"has {found[2]}. Put names that contain the separator in quotation marks, close every quotation mark, and "
+            "end no row with a separator."
+        )
+    return f"the file {str(path)!r} cannot be read as a table: {complaint.strip()}"
+
+
+def _as_names(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
+    """Columns that share a vocabulary: as whole numbers if every name in them is one, as text otherwise."""
+    texts = {name: [str(text).strip() for text in column.cat.categories] for name, column in columns.items()}
+    whole = all(not text or WHOLE.fullmatch(text) for each in texts.values() for text in each)
+    made = {}
+    for name, column in columns.items():
+        # blanks around a name, and 7.0 for 7, make no other name
+        values = [int(text.partition(".")[0]) if whole and text else text for text in texts[name]]
+        names = list(dict.fromkeys(value for value in values if value != ""))
+        number = {value: place for place, value in enumerate(names)} | {"": -1}
+        codes = np.array([*(number[value] for value in values), -1], dtype=np.int32)[column.cat.codes.to_numpy()]
+        kind = np.int64 if whole and names else object
+        made[name] = pd.Series(
+            pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype=kind)), index=column.index
+        )
+    return made
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Texts as numbers or times where all of them are, as text otherwise."""
+    texts = column.cat.categories
+    values: Any = pd.to_numeric(pd.Series(texts), errors="coerce")
+    if values.isna().any():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of times without a zone among others
+            values = pd.to_datetime(pd.Series(texts), format="ISO8601", errors="coerce")
+        if values.isna().any():
+            return column.astype(object)
+    return pd.Series(values.reindex(column.cat.codes).to_numpy(), index=column.index)
+
+
+def _spelled_as(column: pd.Series, names: Sequence[Label]) -> pd.Series:
+    """The same names with the environment's types: a file cannot tell 7 from "7"."""
+    codes, values = pd.factorize(column)
+    by_text, known = {str(name): name for name in names}, set(names)
+    meant = [value if value in known else by_text.get(str(value), value) for value in values.tolist()]
+    if len(by_text) < len(names) or meant == values.tolist():
+        return column
+    spelled = np.empty(len(meant) + 1, dtype=object)
+    spelled[:-1], spelled[-1] = meant, None
+    return pd.Series(spelled[codes], index=column.index)
+
+
+def _each(column: Column | None) -> list[str]:
+    return [] if column is None else [column] if isinstance(column, str) else list(column)

@@ -23,7 +23,10 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
         except ModuleNotFoundError:
             raise InputError("Gymnasium is not installed. Install it with: pip install gymnasium") from None
 
-        environment = gymnasium.make(environment)
+        try:
+            environment = gymnasium.make(environment)
+        except gymnasium.error.Error as error:
+            raise InputError(f"Gymnasium cannot make {environment!r}: {error}") from None
     raw = environment.unwrapped
     table = getattr(raw, "P", None)
     if table is None:

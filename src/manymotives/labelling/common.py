@@ -122,6 +122,8 @@ def stored_constants(environment: Environment) -> dict[str, Any]:
         "transition_next_state": (("transition",), matrix.indices.astype(np.int64)),
         "transition_row": (("row",), matrix.indptr.astype(np.int64)),
     }
+    if environment.warnings:
+        constants["environment_warnings"] = ((), json.dumps(environment.warnings))
     if environment.coordinates is not None:
         constants["coordinates"] = (("state", "axis"), environment.coordinates)
     return constants
@@ -147,4 +149,5 @@ def stored_environment(data: xr.DataTree) -> Environment:
         terminal=[state for state, ends in zip(states, stored["is_terminal"].values) if ends],
         start=stored["start"].values,
         coordinates=stored["coordinates"].values if "coordinates" in stored else None,
+        warnings=json.loads(str(stored["environment_warnings"].values)) if "environment_warnings" in stored else (),
     )

@@ -1,0 +1,119 @@
+"""Everything a posterior says, as tables for other programs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from manymotives.commands.common import Speaker
+from manymotives.errors import InputError
+from manymotives.fit import load
+from manymotives.io.writing import write_table
+from manymotives.posterior import Posterior
+
+MOST = 250_000  # rows of a table of contrasts; beyond, one must choose
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A result of `manymotives fit`.")],
+    out: Annotated[Path, typer.Option(help="Folder for the tables; or a .csv file for one long table of all.")],
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    subject: Annotated[list[str] | None, typer.Option(help="Only these subjects; may be repeated.")] = None,
+    state: Annotated[list[str] | None, typer.Option(help="Only these states; may be repeated.")] = None,
+    contrasts: Annotated[bool, typer.Option(help="Also differences between states and between subjects.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite tables that are there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+) -> None:
+    """Write every estimate and contrast as CSV.
+
+    Names that a spreadsheet would take for a formula (=, +, -, @ in front) get an apostrophe in front.
+    """
+    speaker = Speaker(as_json)
+    with speaker.failures(out):
+        posterior = load(run)
+        tables, skipped = _tables(posterior, level, subject, state, contrasts)
+        is_file = out.suffix.lower() == ".csv"
+        folder = out.absolute().parent if is_file else out
+        files = [out] if is_file else [out / f"{name}.csv" for name in tables]
+        there = [file for file in files if file.exists()]
+        if there and not force:
+            raise InputError(f"{there[0]} is there already. Overwrite it with --force, or choose another place.")
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_file:
+            every = [table.assign(estimate=name) for name, table in tables.items()]
+            long = pd.concat(every, ignore_index=True)
+            write_table(long[["estimate", *(name for name in long.columns if name != "estimate")]], out)
+            speaker.say(f"{out}  {len(long):,} rows: " + ", ".join(tables))
+        else:
+            for name, table in tables.items():
+                write_table(table, out / f"{name}.csv")
+                speaker.say(f"{out / name}.csv  {len(table):,} rows")
+        for reason in (*skipped, *posterior.warnings):
+            speaker.say(f"! {reason}", "yellow")
+        speaker.result(
+            {
+                "out": str(out),
+                "tables": {name: len(table) for name, table in tables.items()},
+                "left_out": skipped,
+                "warnings": list(posterior.warnings),
+            }
+        )
+
+
+def _tables(
+    posterior: Posterior, level: float, subject: list[str] | None, state: list[str] | None, contrasts: bool
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Tables by name, and what was left out with the reason."""
+    chosen: dict[str, Any] = {"tasks": _typed(subject, posterior, "task"), "states": _typed(state, posterior, "state")}
+    wanted: dict[str, Callable[[], pd.DataFrame]] = {
+        "rewards": lambda: posterior.to_frame(level=level, **chosen),
+        "rewards_canonical": lambda: posterior.to_frame(canonical=True, level=level, **chosen),
+    }
+    if contrasts:
+        wanted["contrasts_between_states"] = lambda: _contrasts(posterior, "state", level, chosen)
+        wanted["contrasts_between_subjects"] = lambda: _contrasts(posterior, "task", level, chosen)
+    wanted |= {
+        "policies": lambda: _policies(posterior),
+        "population": lambda: posterior.summary().table.rename_axis("quantity").reset_index(),
+    }
+    made, skipped = {}, []
+    for name, table in wanted.items():
+        try:
+            found = table()
+        except InputError as error:
+            if name.startswith("rewards"):
+                raise
+            skipped.append(f"{name} left out: {error}")
+            continue
+        if len(found):
+            made[name] = found.rename(columns={"task": "subject", "other_task": "other_subject"})
+    warnings = pd.DataFrame({"warning": list(posterior.warnings)})
+    return made | ({"warnings": warnings} if len(warnings) else {}), skipped
+
+
+def _contrasts(posterior: Posterior, over: str, level: float, chosen: dict[str, Any]) -> pd.DataFrame:
+    reward = posterior.rewards
+    tasks = len(chosen["tasks"] or reward["task"])
+    cells = len(chosen["states"] or reward["state"]) * reward.sizes.get("action", 1)
+    rows = tasks * cells * (cells - 1) // 2 if over == "state" else cells * tasks * (tasks - 1) // 2
+    if rows > MOST:
+        raise InputError(f"that would be {rows:,} rows. Choose some with --state or --subject.")
+    return posterior.to_frame(over, level=level, **chosen)
+
+
+def _policies(posterior: Posterior) -> pd.DataFrame:
+    """What is best for each subject, and what it is expected to do."""
+    exists = posterior.environment.available
+    best, expected = posterior.policies(), posterior.predictive_policies()  # type: ignore[attr-defined]
+    table = pd.DataFrame({"best": best.to_series(), "expected": expected.to_series()}).reset_index()
+    return table[exists.ravel().tolist() * len(posterior.tasks)].reset_index(drop=True)
+
+
+def _typed(names: list[str] | None, posterior: Posterior, word: str) -> list[Any] | None:
+    """Names as they are in the file, from what was typed."""
+    if not names:
+        return None
+    by_text = {str(name): name for name in posterior.rewards[word].values.tolist()}
+    return [by_text.get(name, name) for name in names]

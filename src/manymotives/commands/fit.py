@@ -1,0 +1,269 @@
+"""From a table of choices to a posterior in a file."""
+
+import os
+import time
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from manymotives import inference
+from manymotives.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
+from manymotives.choice import Softmax
+from manymotives.commands.common import Speaker
+from manymotives.commands.inputs import Inputs, read_inputs
+from manymotives.errors import InputError
+from manymotives.fit import load
+from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.posterior import Posterior
+from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
+from manymotives.sharing import Hierarchical, Pooled, Separate
+
+
+class Model(StrEnum):
+    mrp = "mrp"
+    rp = "rp"
+    separate = "separate"
+    mpo = "mpo"
+
+
+class Reward(StrEnum):
+    dirichlet = "dirichlet"
+    beta = "beta"
+    gaussian = "gaussian"
+
+
+class Method(StrEnum):
+    hmc = "hmc"
+    gibbs = "gibbs"
+    metropolis = "metropolis"
+    nested = "nested"
+    monte_carlo = "monte-carlo"
+    empirical_bayes = "empirical-bayes"
+    optimality = "optimality"
+
+
+SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
+REWARDS = {Reward.dirichlet: DirichletReward(), Reward.beta: BetaReward(), Reward.gaussian: GaussianReward()}
+METHODS: dict[Method, type] = {
+    Method.hmc: inference.HMC,
+    Method.gibbs: inference.Gibbs,
+    Method.metropolis: inference.Metropolis,
+    Method.nested: inference.NestedMonteCarlo,
+    Method.monte_carlo: inference.MonteCarlo,
+    Method.empirical_bayes: inference.EmpiricalBayes,
+    Method.optimality: inference.OptimalityMonteCarlo,
+}
+Columns = "Columns (several, joined by commas, are read as one)"
+Where = "What they acted in"
+How = "How to fit"
+
+
+def fit(
+    choices: Annotated[Path, typer.Argument(help="Table of choices, one row a step: .csv, .tsv, .txt or .parquet.")],
+    out: Annotated[Path | None, typer.Option(help="File for the result, such as run.nc.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            help="Table with state, action, next_state, probability; or gymnasium:NAME. Estimated from the choices "
+            "if absent.",
+            rich_help_panel=Where,
+        ),
+    ] = None,
+    discount: Annotated[
+        float, typer.Option(help="How much the next step counts, from 0 to below 1.", rich_help_panel=Where)
+    ] = 0.95,
+    terminal: Annotated[
+        list[str] | None, typer.Option(help="A state that ends an episode; may be repeated.", rich_help_panel=Where)
+    ] = None,
+    coordinates: Annotated[
+        Path | None, typer.Option(help="Table with state, x, y: where to draw states.", rich_help_panel=Where)
+    ] = None,
+    history: Annotated[
+        int, typer.Option(help="1: states become (previous state, state).", min=0, max=1, rich_help_panel=Where)
+    ] = 0,
+    task: Annotated[str | None, typer.Option(help="Who chose: the subject.", rich_help_panel=Columns)] = None,
+    state: Annotated[str | None, typer.Option(help="Where.", rich_help_panel=Columns)] = None,
+    action: Annotated[str | None, typer.Option(help="What was chosen.", rich_help_panel=Columns)] = None,
+    next_state: Annotated[str | None, typer.Option(help="Where that led.", rich_help_panel=Columns)] = None,
+    episode: Annotated[str | None, typer.Option(help="Session, bout, …", rich_help_panel=Columns)] = None,
+    step: Annotated[str | None, typer.Option(help="Order within an episode.", rich_help_panel=Columns)] = None,
+    model: Annotated[
+        Model,
+        typer.Option(
+            help="mrp: subjects of one population; rp: all want the same; separate: each for itself; mpo: no softmax.",
+            rich_help_panel=How,
+        ),
+    ] = Model.mrp,
+    reward: Annotated[Reward, typer.Option(help="Prior of rewards.", rich_help_panel=How)] = Reward.dirichlet,
+    inverse_temperature: Annotated[
+        float | None, typer.Option(help="How consistently all act, if it is known.", min=0.0, rich_help_panel=How)
+    ] = None,
+    method: Annotated[
+        Method | None, typer.Option(help="Default: hmc, for mpo optimality.", rich_help_panel=How)
+    ] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws of each chain.", min=1, rich_help_panel=How)] = None,
+    chains: Annotated[int | None, typer.Option(help="Chains.", min=1, rich_help_panel=How)] = None,
+    warmup: Annotated[int | None, typer.Option(help="Draws before those.", min=0, rich_help_panel=How)] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Go on until mixed, at most so many times.", min=1, rich_help_panel=How)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed, the same draws.", min=0, rich_help_panel=How)] = 0,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints, about.", min=0.0)] = EVERY,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out, if any.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is in --out.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fitted; write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+) -> None:
+    """Infer what each subject wants from a table of choices.
+
+    Exit codes: 0 done; 2 something given cannot be used; 130 stopped by hand.
+    """
+    speaker = Speaker(as_json)
+    target = out or Path("run.nc")
+    with speaker.failures(target, f"What is in {target} is the last checkpoint, if any: --resume goes on from it."):
+        chosen_model, chosen_method = (
+            _model(model, reward, inverse_temperature),
+            _method(model, method, draws=draws, chains=chains, warmup=warmup, patience=patience),
+        )
+        if not dry_run:
+            _check_place(out, resume=resume, force=force)
+        given = {
+            "task": task,
+            "state": state,
+            "action": action,
+            "next_state": next_state,
+            "episode": episode,
+            "step": step,
+        }
+        inputs = read_inputs(
+            choices,
+            environment,
+            given,
+            discount=discount,
+            terminal=terminal or (),
+            coordinates=coordinates,
+            history=history,
+        )
+        _introduce(speaker, inputs)
+        if dry_run:
+            chosen_model.bind(inputs.environment, inputs.demonstrations)  # what fit would refuse is refused here
+            speaker.say(f"Would be fitted: {model.value} with {reward.value} rewards by {_settings(chosen_method)}.")
+            speaker.say("Nothing was written (--dry-run).")
+            speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
+            return
+        began = time.monotonic()
+        posterior = fit_in_blocks(
+            chosen_model,
+            inputs.environment,
+            inputs.demonstrations,
+            chosen_method,
+            target,
+            seed=seed,
+            resume=resume and not force,
+            every=checkpoint,
+            progress=not as_json,
+            said=None if as_json else _said(target),
+        )
+        _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
+
+
+def _model(model: Model, reward: Reward, inverse_temperature: float | None) -> Any:
+    if model is not Model.mpo:
+        return RewardPolicyModel(REWARDS[reward], Softmax(inverse_temperature), SHARING[model])
+    if inverse_temperature is not None:
+        raise InputError("--inverse-temperature is not for the model mpo, which has no softmax. Leave it out.")
+    return PolicyOptimalityModel(reward=REWARDS[reward])
+
+
+def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
+    """The method with the settings given."""
+    is_mpo = model is Model.mpo
+    chosen = method or (Method.optimality if is_mpo else Method.hmc)
+    if (chosen is Method.optimality) != is_mpo:
+        raise InputError(
+            f"--method {chosen.value} cannot fit the model {model.value}: optimality is for mpo, the others for the "
+            "rest."
+        )
+    kind = METHODS[chosen]
+    given = {name: value for name, value in settings.items() if value is not None}
+    known = {field.name for field in fields(kind)}
+    for name in given:
+        if name not in known:
+            raise InputError(f"--{name} is not a setting of the method {chosen.value}. Leave it out.")
+    return kind(**given)
+
+
+def _check_place(out: Path | None, *, resume: bool, force: bool) -> None:
+    """Before the work: whether the result can be written, and what is there already."""
+    if out is None:
+        raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
+    if out.suffix != ".nc":
+        raise InputError(f"the result is a netCDF file: call it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
+    folder = out.parent
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {str(folder)!r} to write to. Make it first.")
+    if out.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{str(out)!r} cannot be written to. Choose another place.")
+    if out.exists() and not (resume or force):
+        what = "a run that has not ended" if is_unfinished(load(out)) else "a finished run"
+        raise InputError(
+            f"{out} already holds {what}. Go on with it (--resume), overwrite it (--force), or choose another."
+        )
+
+
+def _introduce(speaker: Speaker, inputs: Inputs) -> None:
+    for line in inputs.lines():
+        speaker.say(line)
+    for note in (*inputs.notes, *inputs.environment.warnings, *inputs.demonstrations.warnings):
+        speaker.say(f"! {note}", "yellow")
+
+
+def _said(target: Path) -> Said:
+    """A line on the terminal after each checkpoint: how far, how fast, how long still."""
+    console = Console(stderr=True)
+
+    def said(made: int, wanted: int, rate: float) -> None:
+        if made < wanted:
+            left = f"about {(wanted - made) / rate:,.0f} s left" if (wanted - made) / rate > 1 else "nearly done"
+            text = f"{made:,} of {wanted:,} draws a chain, {rate:,.1f} a second, {left}; saved in {target}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    return said
+
+
+def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
+    drawn = posterior.data["posterior"].dataset
+    mean = posterior.mean_reward
+    if mean.ndim == 3:
+        mean = mean.max("action")
+    states = mean["state"].values[mean.fillna(-float("inf")).values.argmax(axis=1)]
+    speaker.say("")
+    speaker.say(f"{drawn.sizes['chain']} × {drawn.sizes['draw']:,} draws in {seconds:,.0f} s.")
+    for name, favourite in list(zip(posterior.tasks, states))[:10]:
+        speaker.say(f"  {name}: wants most {favourite}")
+    if len(posterior.tasks) > 10:
+        speaker.say(f"  … and {len(posterior.tasks) - 10} more subjects")
+    for warning in posterior.warnings:
+        speaker.say(f"! {warning}", "yellow")
+    speaker.say(f"Saved in {target}. Next: manymotives report {target}, or manymotives export {target} --out tables")
+    speaker.result(
+        {
+            "out": str(target),
+            "seconds": round(seconds, 3),
+            "chains": drawn.sizes["chain"],
+            "draws": drawn.sizes["draw"],
+            "mixing": posterior.data.attrs.get("mixing"),
+            "warnings": list(posterior.warnings),
+            "wants_most": {str(name): str(place) for name, place in zip(posterior.tasks, states)},
+            **inputs.facts(),
+        }
+    )
+
+
+def _settings(method: Any) -> str:
+    given = ", ".join(f"{field.name}={getattr(method, field.name)}" for field in fields(method))
+    return f"{type(method).__name__}({given})"

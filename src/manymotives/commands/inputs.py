@@ -1,0 +1,200 @@
+"""Files named on the command line in; an environment, demonstrations and what to say about them out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+
+from manymotives.demonstrations import Demonstrations
+from manymotives.environment import Environment
+from manymotives.errors import InputError, RowError
+from manymotives.estimation import estimate_environment
+from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
+from manymotives.io.columns import Columns, choice_columns, environment_columns
+from manymotives.io.files import rows_of
+from manymotives.labels import Label
+from manymotives.tables import Column
+
+GYMNASIUM = "gymnasium:"
+MISSING = ("na", "n/a", "nan", "null", "none", "missing", ".", "-", "?")  # what people write for "nothing here"
+SHORT = 5  # choices, below which a subject says little
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What will be fitted, and what a person should know of it."""
+
+    environment: Environment
+    demonstrations: Demonstrations
+    columns: Columns
+    is_guess: bool  # at least one column was guessed
+    is_estimated: bool  # the environment was
+    notes: tuple[str, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """What there is, in numbers."""
+        demonstrations, environment = self.demonstrations, self.environment
+        choices = demonstrations.counts.sum(axis=(1, 2))
+        return {
+            "columns": self.columns._asdict(),
+            "subjects": demonstrations.num_tasks,
+            "episodes": demonstrations.num_episodes,
+            "rows": len(demonstrations.state),
+            "choices": int(choices.sum()),
+            "fewest_choices": int(choices.min()),
+            "median_choices": float(np.median(choices)),
+            "most_choices": int(choices.max()),
+            "states": environment.num_states,
+            "states_visited": int((demonstrations.visits.sum(axis=0) > 0).sum()),
+            "terminal_states": int(environment.is_terminal.sum()),
+            "actions": environment.num_actions,
+            "discount": environment.discount,
+            "environment_estimated": self.is_estimated,
+            "breaks": int((~demonstrations.follows).sum()) - demonstrations.num_episodes,
+            "notes": list(self.notes),
+        }
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        facts = self.facts()
+        guess = " (guessed from their names; --task, --state, … say otherwise)" if self.is_guess else ""
+        ends = f", {facts['terminal_states']} of them terminal" if facts["terminal_states"] else ""
+        return [
+            f"Columns: {self.columns}{guess}.",
+            f"{_some(facts['subjects'], 'subject')}, {_some(facts['episodes'], 'episode')}, "
+            f"{_some(facts['choices'], 'choice')}: from {facts['fewest_choices']:,} to {facts['most_choices']:,} a "
+            f"subject, {facts['median_choices']:,.0f} in the middle.",
+            f"{_some(facts['states'], 'state')}{ends}, {facts['states_visited']:,} of them visited; "
+            f"{_some(facts['actions'], 'action')}; discount {facts['discount']:g}; "
+            f"the environment is {'ESTIMATED from the data' if self.is_estimated else 'given'}.",
+        ]
+
+
+def read_inputs(
+    choices: Path,
+    environment: str | None,
+    given: dict[str, str | None],
+    *,
+    discount: float,
+    terminal: Sequence[str],
+    coordinates: Path | None,
+    history: int,
+) -> Inputs:
+    """All that `fit` needs, from files."""
+    present, notes = columns_in(choices)
+    asked = {word: _several(text) for word, text in given.items()}
+    columns = choice_columns(present, asked, choices.name)
+    said = list(notes)
+    if columns.task is None:
+        said.append("no column looks like the subject: everything is taken as one subject's. Name it with --task.")
+    place: Environment | None = None
+    if environment is not None:
+        place, more = _environment(environment, columns, discount, terminal)
+        said += more
+    demonstrations = read_demonstrations(choices, place, **columns._asdict())
+    if place is None:
+        place, demonstrations = estimate_environment(
+            demonstrations, discount=discount, terminal=_known(terminal, demonstrations.states)
+        )
+    if coordinates is not None:
+        place = place.with_coordinates(_places(coordinates, place.states))
+    said += _remarks(place, demonstrations, is_estimated=environment is None)
+    if history:
+        place = place.with_memory()
+        demonstrations = demonstrations.with_memory(place)
+    is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
+    return Inputs(place, demonstrations, columns, is_guess, environment is None, tuple(said))
+
+
+def _environment(
+    name: str, columns: Columns, discount: float, terminal: Sequence[str]
+) -> tuple[Environment, Sequence[str]]:
+    """An environment from a table, or by its name in Gymnasium."""
+    if name.startswith(GYMNASIUM):
+        if terminal:
+            raise InputError("--terminal is for environments from tables; Gymnasium says itself where episodes end.")
+        return from_gymnasium(name.removeprefix(GYMNASIUM), discount=discount), ()
+    path = Path(name)
+    present, notes = columns_in(path)
+    found: dict[str, Any] = environment_columns(present, columns, path.name)
+    ends: Sequence[Label] = ()
+    if terminal:  # typed names are text; the table's may be numbers
+        group = [each for word in ("state", "next_state") for each in _listed(found[word])]
+        table = read_table(path, names=[group])
+        known = {value for column in group for value in table[column].dropna().unique()}
+        ends = _known(terminal, tuple(known)) if isinstance(found["state"], str) else terminal
+    return read_environment(path, discount=discount, terminal=ends, **found), notes
+
+
+def _known(typed: Sequence[str], names: Sequence[Label]) -> list[Label]:
+    """Names as they are, from what was typed."""
+    by_text = {str(name): name for name in names}
+    return [by_text.get(text, text) for text in typed]
+
+
+def _places(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, float]]:
+    """Where to draw states: a table with the columns state, x, y."""
+    table = read_table(path, names=[["state"]], others=["x", "y"])
+    for axis in ("x", "y"):
+        if table[axis].dtype.kind not in "iuf" or table[axis].isna().any():
+            bad = [not isinstance(value, int | float | np.number) or np.isnan(value) for value in table[axis]]
+            with rows_of(path, table):
+                raise RowError(f"column {axis!r} is not a number in ", (int(np.argmax(bad)),), ". Write one.")
+    names = _known([str(name) for name in table["state"]], states)
+    return {name: (float(x), float(y)) for name, x, y in zip(names, table["x"], table["y"])}
+
+
+def _remarks(environment: Environment, demonstrations: Demonstrations, *, is_estimated: bool) -> list[str]:
+    """What is no error, and yet perhaps not what was meant."""
+    found = []
+    for what, names in (("state", demonstrations.states), ("action", demonstrations.actions)):
+        odd = [name for name in names if isinstance(name, str) and name.strip().lower() in MISSING]
+        if odd and is_estimated:
+            found.append(
+                f"{odd[0]!r} is read as a name, like any other {what}'s. Leave cells empty where nothing was recorded."
+            )
+    choices = demonstrations.counts.sum(axis=(1, 2))
+    few = [demonstrations.tasks[m] for m in np.flatnonzero(choices < SHORT)]
+    if few:
+        found.append(
+            f"{_some(len(few), 'subject')} with fewer than {SHORT} choices, which say little: {_listing(few)}."
+        )
+    lost = [] if is_estimated else _unreachable(environment, demonstrations)
+    if lost:
+        found.append(f"{_some(len(lost), 'state')} no path leads to from where subjects were seen: {_listing(lost)}.")
+    return found
+
+
+def _unreachable(environment: Environment, demonstrations: Demonstrations) -> list[Label]:
+    """States that no path leads to from any that was visited."""
+    moves, size = environment.matrix.tocoo(), environment.num_states
+    visited = np.flatnonzero(demonstrations.visits.sum(axis=0) > 0)
+    here = np.concatenate([moves.row // environment.num_actions, np.full(len(visited), size)])
+    there = np.concatenate([moves.col, visited])  # one more node leads to all that were visited
+    graph = sp.csr_array((np.ones(len(here)), (here, there)), shape=(size + 1, size + 1))
+    reached = csgraph.breadth_first_order(graph, size, return_predecessors=False)
+    return [environment.states[s] for s in np.setdiff1d(np.arange(size), reached)]
+
+
+def _listing(names: Sequence[Label]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+
+
+def _several(text: str | None) -> Column | None:
+    """`a,b` are two columns."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return None if not parts else parts[0] if len(parts) == 1 else parts
+
+
+def _listed(column: Column) -> list[str]:
+    return [column] if isinstance(column, str) else list(column)
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,112 @@
+"""A simulated experiment as tables, with the truth beside them."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from manymotives.choice import Softmax
+from manymotives.commands.common import Speaker
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.io.writing import write_table
+from manymotives.worlds import Chain, GridWorld, Labyrinth, RandomMDP
+from manymotives.worlds import simulate as simulated
+
+NAMES = ("choices", "environment", "truth", "coordinates")
+
+
+class World(StrEnum):
+    chain = "chain"
+    grid = "grid"
+    random = "random"
+    labyrinth = "labyrinth"
+
+
+def simulate(
+    world: Annotated[World, typer.Argument(help="Where they act.")],
+    out: Annotated[Path, typer.Option(help="Folder for the tables.")],
+    subjects: Annotated[int, typer.Option(help="How many.", min=1, max=100_000)] = 10,
+    steps: Annotated[int, typer.Option(help="Choices in an episode.", min=1, max=1_000_000)] = 60,
+    episodes: Annotated[int, typer.Option(help="Episodes of each subject.", min=1, max=100_000)] = 1,
+    inverse_temperature: Annotated[
+        float, typer.Option(help="How consistently they act on what they want.", min=0.0)
+    ] = 5.0,
+    concentration: Annotated[
+        float, typer.Option(help="Of the Dirichlet their rewards come from: below 1, each cares for few states.")
+    ] = 0.3,
+    size: Annotated[
+        int | None,
+        typer.Option(help="States of a chain (5) or random world (8), side of a grid (3), levels (3).", min=1),
+    ] = None,
+    slip: Annotated[float, typer.Option(help="How often moves go wrong (chain, grid).", min=0.0, max=1.0)] = 0.1,
+    discount: Annotated[float, typer.Option(help="How much the next step counts.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Another number, other subjects.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite tables that are there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+) -> None:
+    """Simulate subjects with different motives: choices.csv, environment.csv, coordinates.csv, and truth.csv."""
+    speaker = Speaker(as_json)
+    with speaker.failures(out):
+        there = [name for name in NAMES if (out / f"{name}.csv").exists()]
+        if there and not force:
+            raise InputError(
+                f"{out} already holds {there[0]}.csv. Overwrite it with --force, or choose another folder."
+            )
+        if concentration <= 0:
+            raise InputError(f"--concentration must be positive; found {concentration}.")
+        place = _world(world, size, slip, discount, seed)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))  # not what simulates the choices
+        rewards = rng.dirichlet(np.full(place.num_states, concentration), size=subjects)
+        names = [f"subject {number + 1}" for number in range(subjects)]
+        rule = Softmax(inverse_temperature=inverse_temperature)
+        chosen = simulated(place, rewards, rule, steps=steps, episodes=episodes, seed=seed, tasks=names)
+        truth = pd.DataFrame(
+            {
+                "subject": np.repeat(names, place.num_states),
+                "state": np.tile(np.array(place.states, dtype=object), subjects),
+                "reward": rewards.ravel(),
+                "inverse_temperature": inverse_temperature,
+            }
+        )
+        tables = {
+            "choices": chosen.to_frame().rename(columns={"task": "subject"}),
+            "environment": place.to_frame(),
+            "truth": truth,
+        }
+        if place.coordinates is not None:
+            x, y = place.coordinates.T
+            tables["coordinates"] = pd.DataFrame({"state": list(place.states), "x": x, "y": y})
+        out.mkdir(parents=True, exist_ok=True)
+        for name, table in tables.items():
+            write_table(table, out / f"{name}.csv")
+        speaker.say(f"{subjects} subjects, {chosen.num_steps:,} choices, {place.num_states} states; written to {out}:")
+        for name, table in tables.items():
+            speaker.say(f"  {name}.csv  {len(table):,} rows")
+        drawn = " --coordinates " + str(out / "coordinates.csv") if "coordinates" in tables else ""
+        speaker.say(
+            f"Next: manymotives fit {out / 'choices.csv'} --environment {out / 'environment.csv'}{drawn} "
+            f"--discount {discount:g} --out run.nc"
+        )
+        speaker.result(
+            {
+                "out": str(out),
+                "files": [f"{name}.csv" for name in tables],
+                "subjects": subjects,
+                "choices": chosen.num_steps,
+                "states": place.num_states,
+            }
+        )
+
+
+def _world(world: World, size: int | None, slip: float, discount: float, seed: int) -> Environment:
+    if world is World.chain:
+        return Chain(states=size or 5, slip=slip, discount=discount)
+    if world is World.grid:
+        return GridWorld((size or 3, size or 3), slip=slip, discount=discount)
+    if world is World.random:
+        return RandomMDP(states=size or 8, seed=seed, discount=discount)
+    return Labyrinth(levels=size or 3, discount=discount)

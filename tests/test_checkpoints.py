@@ -1,0 +1,156 @@
+"""Runs in blocks: cut anywhere, killed anywhere, they end with the same draws."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import manymotives as mm
+from manymotives.checkpoints import earlier_run, fit_in_blocks, identity_of, is_unfinished
+from manymotives.cli import app
+
+FIELD = mm.worlds.GridWorld((2, 2), slip=0.1, discount=0.9)
+REWARDS = np.random.default_rng(0).dirichlet(np.full(4, 0.3), size=3)
+DATA = mm.simulate(FIELD, REWARDS, mm.Softmax(5.0), steps=20, seed=0)
+MODEL = mm.RewardPolicyModel()
+METHODS = [
+    pytest.param(mm.HMC(chains=2, draws=60, warmup=20, thin=1, patience=2), id="HMC"),
+    pytest.param(mm.Gibbs(chains=2, draws=60, warmup=20, thin=1), id="Gibbs"),
+    pytest.param(mm.Metropolis(chains=2, draws=60, warmup=20, thin=1), id="Metropolis", marks=pytest.mark.long),
+]
+
+
+def blocks(method, path, **options):
+    return fit_in_blocks(MODEL, FIELD, DATA, method, path, seed=3, progress=False, **options)
+
+
+class Killed(Exception):
+    """In place of the operating system, between two blocks."""
+
+
+def killed_after(count):
+    def said(made, wanted, rate):
+        if made >= count:
+            raise Killed
+
+    return said
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
+    path = tmp_path / "run.nc"
+    with pytest.raises(Killed):
+        blocks(method, path, every=0.0, said=killed_after(50))
+    halfway = mm.load(path)
+    assert is_unfinished(halfway)
+    assert "this run has not ended: a checkpoint after 50 draws" in halfway.warnings[0]
+    resumed = blocks(method, path, resume=True, every=1e9)  # in other blocks than before
+    whole = mm.fit(MODEL, FIELD, DATA, method, seed=3, progress=False)
+    for name in whole.data["posterior"].data_vars:
+        np.testing.assert_array_equal(resumed.data["posterior"][name], whole.data["posterior"][name])
+    assert resumed.warnings == whole.warnings
+    assert resumed.data.attrs["method"] == whole.data.attrs["method"]
+    saved = mm.load(path)
+    assert not is_unfinished(saved)
+    np.testing.assert_array_equal(saved.rewards, whole.rewards)
+
+
+def test_importance_samplers_run_in_seeded_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("manymotives.checkpoints.FIXED", {mm.NestedMonteCarlo: 30})
+    method = mm.NestedMonteCarlo(draws=80, inner=5)
+    whole = blocks(method, tmp_path / "whole.nc")
+    with pytest.raises(Killed):
+        blocks(method, tmp_path / "cut.nc", said=killed_after(30))
+    resumed = blocks(method, tmp_path / "cut.nc", resume=True)
+    assert resumed.rewards.sizes["draw"] == 80
+    np.testing.assert_array_equal(resumed.rewards, whole.rewards)
+
+
+def test_what_cannot_be_cut_runs_once_and_gives_what_fit_gives(tmp_path):
+    model = mm.PolicyOptimalityModel()
+    method = mm.OptimalityMonteCarlo(draws=20, num_rewards=50)
+    made = fit_in_blocks(model, FIELD, DATA, method, tmp_path / "run.nc", seed=1, progress=False)
+    np.testing.assert_array_equal(made.rewards, mm.fit(model, FIELD, DATA, method, seed=1, progress=False).rewards)
+    again = fit_in_blocks(model, FIELD, DATA, method, tmp_path / "run.nc", seed=1, resume=True, progress=False)
+    np.testing.assert_array_equal(made.rewards, again.rewards)
+
+
+def test_a_finished_run_is_not_run_again_but_can_be_made_longer(tmp_path):
+    path = tmp_path / "run.nc"
+    short = mm.Gibbs(chains=2, draws=60, warmup=20, thin=1)
+    blocks(short, path)
+    written = path.stat().st_mtime_ns
+    blocks(short, path, resume=True)
+    assert path.stat().st_mtime_ns == written
+    long = mm.Gibbs(chains=2, draws=90, warmup=20, thin=1)
+    longer = blocks(long, path, resume=True)
+    np.testing.assert_array_equal(longer.rewards, mm.fit(MODEL, FIELD, DATA, long, seed=3, progress=False).rewards)
+
+
+def test_another_run_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "run.nc"
+    blocks(mm.Gibbs(chains=2, draws=2, warmup=2, thin=1), path)
+    other = {
+        "model": mm.RewardPolicyModel(mm.BetaReward()),
+        "environment": mm.worlds.GridWorld((2, 2), slip=0.1, discount=0.8),
+        "table of choices": mm.simulate(FIELD, REWARDS, mm.Softmax(5.0), steps=20, seed=1),
+        "method": mm.Gibbs(chains=2, draws=120, warmup=40, thin=2),
+        "seed": 4,
+    }
+    method = mm.Gibbs(chains=2, draws=120, warmup=2, thin=1)
+    given = {"model": MODEL, "environment": FIELD, "table of choices": DATA, "method": method, "seed": 3}
+    for part, value in other.items():
+        identity = identity_of(*(given | {part: value}).values())
+        with pytest.raises(mm.InputError, match=f"holds another run, with another {part}"):
+            earlier_run(path, identity)
+    assert earlier_run(path, identity_of(*given.values())) is not None
+
+
+# ---- a real process, really killed ---------------------------------------------------------------------------
+
+
+def command(folder, draws, *options):
+    """The words of a fit, after the program's name."""
+    tables = ["fit", str(folder / "choices.csv"), "--environment", str(folder / "environment.csv")]
+    settings = ["--method", "gibbs", "--chains", "2", "--warmup", "50", "--draws", str(draws)]
+    return [*tables, *settings, "--out", str(folder / "run.nc"), *options]
+
+
+def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path):
+    FIELD.to_frame().to_csv(tmp_path / "environment.csv", index=False)
+    DATA.to_frame().to_csv(tmp_path / "choices.csv", index=False)
+    path = tmp_path / "run.nc"
+    program = [sys.executable, "-c", "from manymotives.cli import app; app()"]
+    words = command(tmp_path, 100_000, "--checkpoint", "0")
+    process = subprocess.Popen([*program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        patience = time.monotonic() + 120
+        while not path.exists():
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < patience, "no checkpoint came"
+            time.sleep(0.02)
+        time.sleep(0.3)  # somewhere in a later block, or while one is saved
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    halfway = mm.load(path)  # whole, whenever the signal came
+    assert is_unfinished(halfway)
+    made = halfway.rewards.sizes["draw"]
+    assert 50 <= made < 100_000
+    result = CliRunner().invoke(app, command(tmp_path, made + 60, "--resume", "--json"))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["draws"] == made + 60
+    method = mm.Gibbs(chains=2, draws=made + 60, warmup=50)
+    environment = mm.read_environment(tmp_path / "environment.csv", discount=0.95)
+    data = mm.read_demonstrations(
+        tmp_path / "choices.csv", environment, episode="episode", step="step", next_state="next_state"
+    )
+    whole = mm.fit(MODEL, environment, data, method, seed=0, progress=False)
+    np.testing.assert_array_equal(mm.load(path).rewards, whole.rewards)
