@@ -38,9 +38,9 @@ def test_without_choices_sparse_populations_are_as_before(rate):
     model = mm.RewardPolicyModel(
         mm.DirichletReward(concentration=mm.Gamma(shape=1.0, rate=rate)), mm.Softmax(inverse_temperature=1e-9)
     )
-    method = mm.HMC(chains=4, draws=500, warmup=300, thin=8, patience=1)
+    method = mm.HMC(chains=4, draws=400, warmup=200, thin=8, patience=1)
     drawn = mm.fit(model, environment, demonstrations, method, seed=1, progress=False).data["posterior"].dataset
-    thinned = drawn["reward_concentration"].values[:, ::10].reshape(-1, 3)
+    thinned = drawn["reward_concentration"].values[:, ::8].reshape(-1, 3)
     for values in thinned.T:
         assert st.kstest(values, st.gamma(1.0, scale=1 / rate).cdf).pvalue > 1e-3
         assert st.kstest(values, st.gamma(1.0, scale=1.7 / rate).cdf).pvalue < 1e-3  # the control

@@ -324,9 +324,9 @@ def test_shared_rewards_are_the_enumerated_ones():
 @pytest.mark.parametrize(
     ("name", "empty"),
     [
-        ("exponential", "condition"),
+        pytest.param("exponential", "condition", marks=pytest.mark.long),
         ("gamma", "drop"),
-        ("half-normal", "prior"),
+        pytest.param("half-normal", "prior", marks=pytest.mark.long),
         ("uniform", "drop"),
     ],
 )

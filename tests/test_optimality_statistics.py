@@ -136,7 +136,7 @@ def test_a_missing_division_is_seen():
 # ---- the paper's claim ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("steps", [1_000, 10_000])
+@pytest.mark.parametrize("steps", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_on_the_chain_it_loses_less_than_the_imitator(steps, capsys):
     """Single task, the paper's learning demonstrator; paired differences, 95 % intervals."""
     chain = mm.worlds.Chain()

@@ -151,8 +151,15 @@ def test_the_three_planners_agree_on_a_batch():
     np.testing.assert_array_equal(third.actions.reshape(first.actions.shape), first.actions)
 
 
-@pytest.mark.parametrize("inverse_temperature", [None, 2.5])
-@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize(
+    ("on", "inverse_temperature"),
+    [
+        ("state", None),
+        pytest.param("state_action", 2.5, marks=pytest.mark.long),
+        pytest.param("state", 2.5, marks=pytest.mark.long),
+        pytest.param("state_action", None, marks=pytest.mark.long),
+    ],
+)
 def test_gradients_equal_finite_differences(on, inverse_temperature):
     """Of every entry of Q with respect to every reward; central differences are exact to O(step²) away from ties."""
     rng = np.random.default_rng(2)

@@ -309,7 +309,7 @@ def _pace(target: Target, task_step: np.ndarray, hyper_step: np.ndarray) -> np.n
         is_sparse = target.anatomy.link == NORMALISED  # or may be: Gaussian rewards leave nothing to jumps
         return np.array([int(is_sparse), np.clip(round(3.0 / float(np.median(task_step))), 6, 200), 0])
     together = int(np.clip(round(100.0 * float(np.median(hyper_step))), 2, 12))
-    return np.array([5 - together // 6, 4, together])
+    return np.array([5 - round(together / 6), 4, together])
 
 
 def _shape(seen: np.ndarray, is_latent: bool) -> np.ndarray:
