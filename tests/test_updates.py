@@ -13,6 +13,7 @@ PLACES = {
     ),
     "a labyrinth with missing actions": mm.worlds.Labyrinth(4, discount=0.9),
     "random": mm.worlds.RandomMDP(20, 3, seed=1, discount=0.99),
+    "a large grid": mm.worlds.GridWorld((12, 11), slip=0.1, discount=0.9),
 }
 
 

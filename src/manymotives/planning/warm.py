@@ -21,8 +21,9 @@ from manymotives.planning.updates import plan_by_updates, pull_back_by_updates
 PRECISION = 1e-11  # of swept values, relative to the largest
 SWEEP_LIMIT = 100_000
 RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
-UPDATED = (12, 256)  # states for which plans are updated, …
-FEW = 4  # … as long as they are so few: more fill the lanes of a batch
+UPDATED = (12, 512)  # states for which plans are updated, …
+FEW = 4  # … where the alternative is a batch: more fill its lanes; …
+LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses have no more numbers than this
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -64,7 +65,8 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
     `inverses`: how many plans are to be updated, all of them greedy. 0: none.
     """
     size = environment.num_states
-    by_updates = UPDATED[0] <= size <= UPDATED[1] and 0 < inverses <= FEW
+    most = FEW if suits(environment) else LARGEST_INVERSES // size**2
+    by_updates = UPDATED[0] <= size <= UPDATED[1] and 0 < inverses <= most
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
     world = World(
