@@ -1,10 +1,13 @@
 """Test configuration: float64, no silent broadcasting, and every annotated array checked as it crosses a border."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import matplotlib
+import pytest
 from jaxtyping import install_import_hook
 
 matplotlib.use("Agg")
@@ -41,3 +44,16 @@ def _module_names() -> list[str]:
 
 
 install_import_hook(_module_names(), "beartype.beartype")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before several workers start on a fresh clone: compile once, in two processes, what both would compile."""
+    root = Path(__file__).resolve().parent
+    kept = root.parent / "src" / "manymotives" / "inference" / "__pycache__"
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        return
+    if any(kept.glob("sweeps.hamiltonian_draws*.nbi")):
+        return
+    parts = [subprocess.Popen([sys.executable, root / "compile_first.py", part]) for part in ("paths", "others")]
+    for part in parts:
+        part.wait()

@@ -125,6 +125,7 @@ class WithoutTheDivision:
         return replace(found, index=np.minimum(index, len(found.measure) - 1))
 
 
+@pytest.mark.long
 def test_a_missing_division_is_seen():
     many = mm.RewardSet(np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=40))
     model = mm.PolicyOptimalityModel(many, mm.DirichletPolicy(3.0), mm.ExponentialOptimality(15.0))

@@ -1,0 +1,37 @@
+"""Compile what most tests need, once: `python tests/compile_first.py paths`, and beside it `… others`.
+
+Two workers that find nothing compiled would both compile all of it, each for itself.
+"""
+
+import sys
+
+import numpy as np
+
+import manymotives as mm
+
+METHODS = {
+    "paths": [mm.HMC(chains=1, draws=5, warmup=20, thin=1, patience=1)],
+    "others": [
+        mm.Gibbs(chains=1, draws=5, warmup=20, thin=1),
+        mm.Metropolis(chains=1, draws=5, warmup=20, thin=1),
+        mm.EmpiricalBayes(draws=5),
+        mm.NestedMonteCarlo(draws=5, inner=5),
+    ],
+}
+
+
+def main(part: str) -> None:
+    environment = mm.worlds.Chain(states=3, discount=0.9)
+    rewards = np.random.default_rng(0).dirichlet(np.ones(3), size=2)
+    demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
+    for method in METHODS[part]:
+        mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)
+    if part == "others":
+        rewards = mm.RewardSet(rewards)
+        model = mm.PolicyOptimalityModel(rewards, mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
+        mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
+        mm.baselines.policy_walk(environment, demonstrations, draws=10)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
