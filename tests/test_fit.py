@@ -1,6 +1,7 @@
 """What every model, method and posterior promises: one conformance test over all of them, and properties."""
 
 import json
+import signal
 import threading
 import time
 from _thread import interrupt_main
@@ -244,20 +245,14 @@ def test_the_number_of_cores_does_not_matter(monkeypatch):
     assert np.array_equal(many.rewards, one.rewards)
 
 
-def test_ctrl_c_keeps_what_there_is():
+def test_ctrl_c_keeps_what_there_is(request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are started with it ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     data, model = demonstrations(), mm.RewardPolicyModel()
     mm.fit(model, CHAIN, data, METHODS["Gibbs"])  # compiled by now
-    ended = threading.Event()
-
-    def press() -> None:  # again, if need be: JAX's callback of the garbage collector swallows what it is hit by
-        for patience in (0.5, 10.0, 10.0):
-            if not ended.wait(patience):
-                interrupt_main()
-
-    threading.Thread(target=press, daemon=True).start()
+    threading.Timer(0.5, interrupt_main).start()
     begin = time.monotonic()
     found = mm.fit(model, CHAIN, data, mm.Gibbs(chains=2, draws=10**6, warmup=10, thin=1))
-    ended.set()
     assert time.monotonic() - begin < 60
     assert 0 < found.data["posterior"].sizes["draw"] < 10**6
     assert any("stopped by hand" in warning for warning in found.warnings)
