@@ -16,17 +16,14 @@ from manymotives.families import BETA, GAMMA
 from manymotives.families import latent as compiled_latent
 from manymotives.inference import Progress, sweeps
 from manymotives.inference.device_density import (
-    data_of,
     judge_given_tasks,
     judge_populations,
     judge_tasks,
-    latent,
-    layout_of,
-    log_gamma_draws,
-    placed,
     populations_at,
     sums_of,
 )
+from manymotives.inference.device_families import latent, log_gamma_draws, placed
+from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.latent import judge, latent_room
 from manymotives.planning.warm import world_of
 from places import HOUSE, TRIANGLE

@@ -16,31 +16,11 @@ INPUT_ERROR = 2  # exit code when what was given cannot be used
 INTERRUPTED = 130  # exit code when stopped by hand: 128 + the number of the signal
 
 
-@contextmanager
-def input_errors(console: Console) -> Iterator[None]:
-    """What is wrong with the input as one sentence in red and exit code 2, never a traceback."""
-    try:
-        yield
-    except InputError as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(INPUT_ERROR) from None
-
-
-@contextmanager
-def writing_to(console: Console, out: Path) -> Iterator[None]:
-    """The same for a place that cannot be written to."""
-    try:
-        yield
-    except OSError as error:
-        console.print(f"Cannot write to {out}: {error.strerror}.", style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(INPUT_ERROR) from None
-
-
 @dataclass(frozen=True)
 class Speaker:
     """Says things to people, as text; or to machines, as one JSON object on standard output and nothing else."""
 
-    as_json: bool
+    as_json: bool = False
 
     def say(self, text: str, style: str = "") -> None:
         """A line for people."""
@@ -61,13 +41,15 @@ class Speaker:
         return typer.Exit(code)
 
     @contextmanager
-    def failures(self, out: Path, unless_stopped: str = "") -> Iterator[None]:
+    def failures(self, out: Path | None, unless_stopped: str = "") -> Iterator[None]:
         """Bad input, a place that cannot be written to and Ctrl-C as a sentence and an exit code."""
         try:
             yield
         except InputError as error:
             raise self.fail(str(error), INPUT_ERROR) from None
         except OSError as error:
-            raise self.fail(f"Cannot write to {out}: {error.strerror or error}.", INPUT_ERROR) from None
+            raise self.fail(
+                f"Cannot write to {out or error.filename}: {error.strerror or error}.", INPUT_ERROR
+            ) from None
         except KeyboardInterrupt:
             raise self.fail(f"Stopped. {unless_stopped}".strip(), INTERRUPTED) from None

@@ -1,6 +1,5 @@
 """How well runs predict what they have not seen, beside the plain baselines."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from manymotives.commands.common import input_errors, writing_to
+from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
@@ -70,8 +69,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
 ) -> None:
     """How well do runs predict choices they have not seen, and does a plain count of choices do as well?"""
-    console = Console()
-    with input_errors(Console(stderr=True) if as_json else console):
+    speaker = Speaker(as_json)
+    with speaker.failures(out):
         if out is not None and out.suffix.lower() not in (".json", ".csv"):
             raise InputError(f"--out {out}: the name must end in .json or .csv.")
         loaded = [load(path) for path in runs]
@@ -87,11 +86,11 @@ def compare(
             seed=seed,
         )
         if out is not None:
-            with writing_to(console, out):
-                found.save(out)
+            found.save(out)
+    speaker.result(found.to_dict())
     if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
+    console = Console()
     show(console, found)
     if out is not None:
         console.print(f"[bold]{out}[/bold]  the score", soft_wrap=True)

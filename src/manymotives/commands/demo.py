@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from manymotives.commands.common import writing_to
+from manymotives.commands.common import Speaker
 from manymotives.demo import simulated_field
 
 
@@ -20,7 +20,8 @@ def demo(
 ) -> None:
     """Simulate subjects with different motives, infer what each wants, and report it beside the truth."""
     console = Console()
-    with writing_to(console, out):
+    speaker = Speaker()
+    with speaker.failures(out):
         out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     console.print(
         f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
@@ -58,7 +59,7 @@ def demo(
     for warning in result.posterior.warnings:
         console.print(f"[yellow]![/] {warning}", soft_wrap=True)
     matplotlib.use("Agg")  # pictures go to files; a screen may not be there
-    with writing_to(console, out):
+    with speaker.failures(out):
         files = result.write(out)
     for path, what in files:
         console.print(f"[bold]{path}[/bold]  {what}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from manymotives.commands.common import input_errors, writing_to
+from manymotives.commands.common import Speaker
 from manymotives.fit import load
 from manymotives.report import report as write_report
 from manymotives.scoring import Score
@@ -25,11 +25,10 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: what each subject wants, how sure that is, and what cannot be known."""
     console = Console()
-    with input_errors(console):
+    with Speaker().failures(out):
         posterior = load(run)
         scores = [Score.load(path) for path in score or []]
-        with writing_to(console, out):
-            written = write_report(posterior, out, score=scores, title=title)
+        written = write_report(posterior, out, score=scores, title=title)
     for warning in posterior.warnings:
         console.print(f"! {warning}", markup=False, soft_wrap=True)
     console.print(str(written), style="bold", markup=False, soft_wrap=True)

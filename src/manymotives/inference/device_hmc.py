@@ -28,22 +28,19 @@ from jax import lax
 
 from manymotives.errors import InputError
 from manymotives.inference.chains import PATH_TARGET, Settings, starting_point
+from manymotives.inference.device_choices import UNROLLED
 from manymotives.inference.device_density import (
-    UNROLLED,
-    Data,
     Judged,
-    Layout,
-    data_of,
     judge_given_tasks,
     judge_populations,
     judge_tasks,
     latent_of,
-    layout_of,
     populations_at,
     sums_of,
     tasks_at,
     with_totals,
 )
+from manymotives.inference.device_layout import Data, Layout, data_of, layout_of
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws
 from manymotives.inference.progress import Progress

@@ -131,7 +131,7 @@ def judge(world, anatomy, data, room, hyper_z, task_z):
 
 
 @_compiled
-def _judge(world, anatomy, data, room, hyper_z, task_z):
+def path_judge(world, anatomy, data, room, hyper_z, task_z):
     _place(anatomy, room, hyper_z, task_z)
     _judge_choices(world, anatomy, data, room)
     _conclude(anatomy, room, hyper_z)

@@ -44,7 +44,7 @@ from manymotives.families import (
     statistics,
 )
 from manymotives.inference.faint import move_faint
-from manymotives.inference.latent import _judge, latent_room
+from manymotives.inference.latent import latent_room, path_judge
 from manymotives.inference.paths import follow_populations, follow_tasks, prepare_paths
 from manymotives.inference.populations import (
     DONE,
@@ -57,7 +57,7 @@ from manymotives.inference.populations import (
     refresh_totals,
     set_parameters,
 )
-from manymotives.inference.trials import _judge_trials, begin_trials, judge_trials, keep, room_for
+from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST, Target
 from manymotives.planning.addresses import address_of
@@ -118,8 +118,8 @@ class Data(NamedTuple):
     counts: np.ndarray  # [M, S, A]
     temperature: np.ndarray  # [M] where it is known
     lapse: np.ndarray  # [M]
-    trial_judge: int  # addresses of `trials._judge_trials` …
-    path_judge: int  # … and `latent._judge`; 0 where no path is followed
+    trial_judge: int  # addresses of `trials.trial_judge` …
+    path_judge: int  # … and `latent.path_judge`; 0 where no path is followed
 
 
 def data_of(target: Target, world: World, follows_paths: bool) -> Data:
@@ -127,10 +127,10 @@ def data_of(target: Target, world: World, follows_paths: bool) -> Data:
     anatomy = target.anatomy
     data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy(), 0, 0)
     plans, trial, found, owner = room_for(world, anatomy, target.num_tasks)
-    data = data._replace(trial_judge=address_of(_judge_trials, world, anatomy, data, plans, trial, owner, 1, found))
+    data = data._replace(trial_judge=address_of(trial_judge, world, anatomy, data, plans, trial, owner, 1, found))
     if follows_paths:
         room = latent_room(world, anatomy, target.num_tasks, target.num_groups)
-        data = data._replace(path_judge=address_of(_judge, world, anatomy, data, room, room.hyper, room.tasks))
+        data = data._replace(path_judge=address_of(path_judge, world, anatomy, data, room, room.hyper, room.tasks))
     return data
 
 

@@ -50,7 +50,7 @@ def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
 
 
 @_compiled
-def _judge_trials(world, anatomy, data, plans, trial, owner, count, found):
+def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
     plan_trials(world, anatomy, data, plans, trial, owner, count)

@@ -1,12 +1,12 @@
 """Tables out, as CSV files that appear whole or not at all and that no spreadsheet takes for programs."""
 
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from manymotives.writing import whole_file
 
 FORMULA = re.compile(r"^\s*[=+\-@\t\r]")  # with these a spreadsheet begins to calculate
 NUMBER = re.compile(r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$")
@@ -18,17 +18,8 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     for place, column in enumerate(safe.columns):
         if not pd.api.types.is_numeric_dtype(safe.dtypes.iloc[place]):
             safe = safe.assign(**{column: [harmless(value) for value in safe.iloc[:, place]]})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    try:
+    with whole_file(path) as temporary:
         safe.to_csv(temporary, index=False)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # as any new file, not private as temporary ones
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def harmless(value: Any) -> Any:

@@ -1,0 +1,116 @@
+"""A model bound to data as an accelerator wants it: what is a number to the compiler, and what are arrays.
+
+Which coordinate has which family and how many tasks a population has stands in `Layout`; all else in `Data`.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from manymotives.models import Target
+from manymotives.models.target import CONSTANT, FIXED
+from manymotives.planning.problem import allowed_actions
+
+
+class Run(NamedTuple):
+    """Neighbouring coordinates of one family, whose parameters are neighbouring hyperparameters or constants."""
+
+    begin: int
+    end: int
+    family: int
+    sources: tuple[int, int]  # the first hyperparameter of each parameter, or CONSTANT
+
+
+class Layout(NamedTuple):
+    """What the compiler has to know."""
+
+    runs: tuple[Run, ...]  # of tasks' coordinates
+    hyper_runs: tuple[Run, ...]
+    num_groups: int
+    group_size: int
+    num_rewards: int
+    link: int
+    places: tuple[int, ...]
+    has_features: bool
+    temperature: int
+    lapse: int
+    has_lapse: bool
+    is_soft: bool
+    on_pairs: bool
+    num_states: int
+    num_actions: int
+
+    @property
+    def num_tasks(self) -> int:
+        return self.num_groups * self.group_size
+
+    @property
+    def num_coordinates(self) -> int:
+        return self.runs[-1].end
+
+    @property
+    def num_hyper(self) -> int:
+        return self.hyper_runs[-1].end if self.hyper_runs else 0
+
+
+class Data(NamedTuple):
+    """What it has not."""
+
+    transitions: Any  # [S, A, S] times the discount
+    allowed: Any  # [S, A]
+    counts: Any  # [S, A, M]
+    temperature: Any  # [M] where it is known
+    lapse: Any  # [M]
+    features: Any  # [S · (1 or A), K], or empty
+    constants: Any  # [D, 2]
+    hyper_constants: Any  # [H, 2]
+
+
+def layout_of(target: Target) -> Layout:
+    anatomy = target.anatomy
+    return Layout(
+        runs=_runs(anatomy.families, anatomy.source, anatomy.num_rewards),
+        hyper_runs=_runs(anatomy.hyper_families, np.full((target.num_hyper, 2), CONSTANT), 0),
+        num_groups=target.num_groups,
+        group_size=anatomy.group_size,
+        num_rewards=anatomy.num_rewards,
+        link=anatomy.link,
+        places=tuple(int(place) for place in anatomy.places),
+        has_features=anatomy.features.size > 0,
+        temperature=anatomy.temperature,
+        lapse=anatomy.lapse,
+        has_lapse=anatomy.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
+        is_soft=bool(anatomy.is_soft),
+        on_pairs=bool(anatomy.on_pairs),
+        num_states=target.environment.num_states,
+        num_actions=target.environment.num_actions,
+    )
+
+
+def _runs(families: Any, source: Any, cut: int) -> tuple[Run, ...]:
+    """As long as can be; one ends where rewards do."""
+    found: list[Run] = []
+    for d, family in enumerate(families):
+        if found and d != cut and found[-1].family == family:
+            begin, _, _, first = found[-1]
+            follows = tuple(CONSTANT if j == CONSTANT else j + d - begin for j in first)
+            if follows == tuple(source[d]):
+                found[-1] = found[-1]._replace(end=d + 1)
+                continue
+        found.append(Run(d, d + 1, int(family), (int(source[d][0]), int(source[d][1]))))
+    return tuple(found)
+
+
+def data_of(target: Target) -> Data:
+    """As NumPy arrays."""
+    environment, anatomy = target.environment, target.anatomy
+    return Data(
+        environment.discount * environment.tensor,
+        allowed_actions(environment),
+        np.ascontiguousarray(target.counts.transpose(1, 2, 0)),
+        np.array(target.fixed_temperature, dtype=float),
+        np.array(target.fixed_lapse, dtype=float),
+        np.array(anatomy.features, dtype=float),
+        np.array(anatomy.constants, dtype=float),
+        np.array(anatomy.hyper_constants, dtype=float),
+    )
