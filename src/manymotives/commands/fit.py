@@ -15,6 +15,7 @@ from manymotives.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
 from manymotives.choice import Softmax
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
+from manymotives.compilation import compile_first, is_compiled
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -155,6 +156,9 @@ def fit(
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
             return
+        if isinstance(chosen_method, inference.HMC) and not is_compiled():
+            speaker.say("Compiling, this first time only: most of a minute.")
+            compile_first()
         began = time.monotonic()
         posterior = fit_in_blocks(
             chosen_model,
