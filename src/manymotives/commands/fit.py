@@ -125,7 +125,7 @@ def fit(
     """
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
-    with speaker.failures(target, f"What is in {target} is the last checkpoint, if any: --resume goes on from it."):
+    with speaker.failures(target, lambda: _left(target)):
         chosen_model, chosen_method = (
             _model(model, reward, inverse_temperature),
             _method(model, method, draws=draws, chains=chains, warmup=warmup, patience=patience),
@@ -170,7 +170,7 @@ def fit(
             resume=resume and not force,
             every=checkpoint,
             progress=not as_json,
-            said=None if as_json else _said(target),
+            said=None if as_json or Console(stderr=True).is_terminal else _said(target),  # a terminal has a bar
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
@@ -227,7 +227,7 @@ def _introduce(speaker: Speaker, inputs: Inputs) -> None:
 
 
 def _said(target: Path) -> Said:
-    """A line on the terminal after each checkpoint: how far, how fast, how long still."""
+    """A line in the log after each checkpoint: how far, how fast, how long still."""
     console = Console(stderr=True)
 
     def said(made: int, wanted: int, rate: float) -> None:
@@ -237,6 +237,13 @@ def _said(target: Path) -> Said:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     return said
+
+
+def _left(target: Path) -> str:
+    """What is there when a run was stopped by hand."""
+    if not target.exists():
+        return "Nothing was written."
+    return f"What is in {target} is the last checkpoint: --resume goes on from it."
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
