@@ -1,13 +1,16 @@
 """The report in a real browser: quiet, alone, usable with a mouse, on a phone, in the dark and on paper."""
 
+import json
 import os
 import re
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import chromium
 import manymotives as mm
+from manymotives.cli import app
 from test_report import NASTY, FakeScore
 
 FIELD = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
@@ -29,7 +32,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """One page of each model."""
+    """One page of each model, and one that went the way of the command line, with the scores that `compare` wrote."""
     folder = tmp_path_factory.mktemp("pages")
     data = mm.simulate(FIELD, TRUTH, mm.Softmax(5.0), steps=60, seed=0, tasks=NAMES)
     quick = mm.Metropolis(chains=2, draws=50, warmup=50, thin=1)
@@ -38,10 +41,27 @@ def pages(tmp_path_factory):
     return {
         "mrp": mm.report(posterior, folder / "mrp.html", score=[FakeScore()], truth=TRUTH, title="<h1>Field</h1>"),
         "mpo": mm.report(other, folder / "mpo.html"),
+        "scored": scored(posterior, folder),
     }
 
 
-@pytest.mark.parametrize("name", ["mrp", "mpo"])
+def scored(posterior, folder):
+    """From a run to its scores to its page, each from the file before."""
+    run, page, given = folder / "run.nc", folder / "scored.html", []
+    posterior.save(run)
+    quick = ("--method", "empirical-bayes", "--ladder", "counts")
+    for what in (("episodes", "--folds", "2"), ("subjects", "--first", "0")):
+        out = folder / f"{what[0]}.json"
+        said = CliRunner().invoke(app, ["compare", str(run), "--hold-out", *what, *quick, "--out", str(out), "--json"])
+        assert said.exit_code == 0, said.output
+        assert json.loads(said.stdout) == json.loads(out.read_text(encoding="utf-8"))
+        given += ["--score", str(out)]
+    made = CliRunner().invoke(app, ["report", str(run), *given, "--out", str(page)])
+    assert made.exit_code == 0, made.output
+    return page
+
+
+@pytest.mark.parametrize("name", ["mrp", "mpo", "scored"])
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [375, 1200])
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
@@ -52,6 +72,24 @@ def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     assert browser.run("[...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('svg *'))")
     light = sum(map(int, re.findall(r"\d+", browser.run("getComputedStyle(document.body).backgroundColor"))[:3]))
     assert light < 150 if dark else light > 600
+
+
+def test_the_ladder_has_every_rung_and_says_what_was_held_out(browser, pages):
+    browser.open(pages["scored"])
+    for number, (what, rungs) in enumerate(
+        {
+            "episodes of the same subjects": ["uniform", "counts", "counts, own", "counts with history", "MRP"],
+            "subjects that were left out": ["uniform", "counts", "counts with history", "MRP"],
+        }.items()
+    ):
+        assert what in browser.run(f"document.getElementById('plot-ladder{number}').closest('figure').textContent")
+        drawn = browser.run(
+            f"[...document.querySelectorAll('#plot-ladder{number} .row')].map((row) => row.dataset.tip)"
+        )
+        told = [tip.partition("\n")[0] for tip in drawn]
+        assert [rung for rung in rungs if not any(name.startswith(rung) for name in told)] == []
+        shown = browser.run(f"document.querySelectorAll('#ladder table')[{number}].tBodies[0].rows.length")
+        assert shown == len(told)
 
 
 def test_names_stay_text(browser, pages):
