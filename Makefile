@@ -1,4 +1,4 @@
-# make demo   a result in a minute: simulated subjects, what can be said of them, a report
+# make demo   a result in a minute or two: simulated subjects, what can be said of them, a report
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
