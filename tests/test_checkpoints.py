@@ -178,9 +178,8 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     assert not list(tmp_path.glob(".*.tmp"))  # killed while it saved? The next to save has tidied up
 
 
-def unignored():
-    """Background jobs are started with Ctrl-C ignored, and so would be what they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# background jobs are started with Ctrl-C ignored, and so would be what they start
+UNIGNORED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
 @pytest.mark.parametrize("when", ["after a checkpoint", pytest.param("before any", marks=pytest.mark.long)])
@@ -192,10 +191,9 @@ def test_ctrl_c_ends_with_a_sentence_and_the_last_checkpoint_or_nothing(when, tm
     if when == "before any":
         words[words.index("--warmup") + 1] = "1000000"
     process = subprocess.Popen(
-        [sys.executable, "-c", "from manymotives.cli import app; app()", *words],
+        [sys.executable, "-c", f"{UNIGNORED}; from manymotives.cli import app; app()", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=unignored,
         text=True,
     )
     try:
