@@ -15,7 +15,7 @@ import manymotives as mm
 from manymotives.experiments.panel import Cell, Claim, Look, Panel, Row
 
 SAMPLES = (10, 100, 1000, 10_000)
-ITERATIONS = (10, 100, 1000)  # of MWAL; by then it has settled
+ITERATIONS = (10, 100, 400)  # of MWAL; by then it has settled
 POLICIES = 100  # of MPO; more change nothing here
 CONVERGED = 0.95  # share of optimal actions in the second half, for a demonstrator that has learnt its task
 BROKEN = ("MRP-MC, weights underflow, ties go back", "MRP-MC, weights underflow, ties go forward")
@@ -95,9 +95,13 @@ def between(worse: str, better: str) -> Callable[[Row], float]:
     return effect
 
 
-def least_gain(row: Row) -> float:
-    """Of MPO over the imitator, at the number of samples where it is least."""
-    return min(row["loss/Imit/0"] - row[f"loss/MPO-MC/{x}"] for x in SAMPLES)
+def gain_with(samples: int) -> Callable[[Row], float]:
+    """Of MPO over the imitator."""
+
+    def effect(row: Row) -> float:
+        return row["loss/Imit/0"] - row[f"loss/MPO-MC/{samples}"]
+
+    return effect
 
 
 def from_blind(row: Row) -> float:
@@ -172,15 +176,23 @@ def panel(name: str, figure: str, steps: int, seconds: float, quick: int) -> Pan
                 between("MRP-MC", "MPO-MC"),
             ),
             *(many if steps == 10_000 else ()),
-            Claim(WELL, WELL, "a tenth of the loss of blind choice, less the imitator's", from_blind),
             Claim(
-                CONSISTENTLY,
-                CONSISTENTLY,
-                "loss of the imitator less loss of MPO-MC, at the number of samples where that is least",
-                least_gain,
+                "the imitator performs rather well",
+                WELL,
+                "a tenth of the loss of blind choice, less the imitator's",
+                from_blind,
+            ),
+            *(
+                Claim(
+                    f"MPO-MC is better than the imitator with {samples:,} samples",
+                    CONSISTENTLY,
+                    f"loss of the imitator less loss of MPO-MC with {samples:,} samples",
+                    gain_with(samples),
+                )
+                for samples in SAMPLES
             ),
             Claim(
-                SLOWLY,
+                "MRP-MC still gets better after 1,000 samples",
                 SLOWLY,
                 "loss of MRP-MC with 10³ samples less that with 10⁴: above 0 it is still falling",
                 still_falling,

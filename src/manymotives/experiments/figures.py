@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ MARKERS = "osD^vPX*<>"
 DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2))]
 ACROSS = 3  # small pictures in a row
 FORMATS = ("png", "svg")
+DODGE = 0.012  # of the width of the axes, between series
 
 
 def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
@@ -24,14 +26,14 @@ def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
     readings = [reading for reading in panel.readings if (of_panel["reading"] == reading).any()]
     made = []
     if panel.default in readings:
-        figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
         axes = figure.subplots()
         _curves(axes, panel.look, of_panel[of_panel["reading"] == panel.default])
         runs = int(of_panel.loc[of_panel["reading"] == panel.default, "runs"].max())
         axes.set_title(f"{panel.figure}: {panel.title} ({runs} runs)", fontsize=10, loc="left")
         axes.set_xlabel(panel.look.x)
         axes.set_ylabel(panel.look.y)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
         _save(figure, folder, panel.name)
         made.append(panel.name)
     if len(readings) > 1:
@@ -57,10 +59,10 @@ def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
 def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
     """One line a series; what does not depend on x is a level from side to side."""
     points = curves.loc[curves["x"] > 0, "x"]
-    for number, series in enumerate(look.series):
+    drawn = [series for series in look.series if (curves["series"] == series).any()]
+    for number, series in enumerate(drawn):
         part = curves[curves["series"] == series].sort_values("x")
-        if part.empty:
-            continue
+        aside = DODGE * (number - (len(drawn) - 1) / 2)  # side by side, so that equal values can be seen
         style: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)] if number % len(COLOURS) != 6 else "#000000",  # yellow is faint
             "linestyle": DASHES[number % len(DASHES)],
@@ -71,11 +73,13 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
             "label": series,
         }
         if (part["x"] == 0).all():
-            ends = [points.min(), points.max()]
-            level, error = part["mean"].iloc[0], part["standard_error"].iloc[0]
-            axes.errorbar(ends, [level, level], yerr=[error, error], **style)
+            places = np.array([points.min(), points.max()])
+            means, errors = (np.repeat(part[name].to_numpy(), 2) for name in ("mean", "standard_error"))
         else:
-            axes.errorbar(part["x"], part["mean"], yerr=part["standard_error"], **style)
+            places, means, errors = (part[name].to_numpy() for name in ("x", "mean", "standard_error"))
+        span = points.max() / points.min()
+        places = places * span**aside if look.log_x else places + (points.max() - points.min()) * aside
+        axes.errorbar(places, means, yerr=errors, **style)
     if look.log_x:
         axes.set_xscale("log")
     ticks = sorted(set(points))

@@ -7,6 +7,7 @@ method of a run sees the same tasks and the same demonstrations, so differences 
 import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -69,7 +70,7 @@ class Panel:
     seconds: float  # of one run of one cell, for the first guess of the time left
     stream: str = ""  # panels with the same stream see the same tasks; by default each its own
     subsets: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)  # runs to look at apart
-    revision: int = 1  # raise it when the same settings give other numbers: stored results are then not used
+    revision: int = 1  # raise it when the same settings give other numbers: what is stored is then computed anew
 
     @property
     def default(self) -> str:
@@ -107,7 +108,7 @@ def jobs_of(panel: Panel, reading: str, runs: int, seed: int) -> list[Job]:
     """All units of a reading of a panel."""
     made = []
     for cell in panel.readings[reading]:
-        described = json.dumps([asdict(cell.setting), panel.revision], sort_keys=True)
+        described = json.dumps([asdict(cell.setting), constants_of(panel.run), panel.revision], sort_keys=True)
         fingerprint = hashlib.sha256(described.encode()).hexdigest()[:16]
         for run in range(runs):
             unit = Unit(panel.name, reading, cell.label, fingerprint, run, seed)
@@ -115,6 +116,16 @@ def jobs_of(panel: Panel, reading: str, runs: int, seed: int) -> list[Job]:
                 Job(unit, panel.run, cell.setting, random_seed(seed, panel.stream or panel.name, run), panel.seconds)
             )
     return made
+
+
+def constants_of(run: Callable[..., Any]) -> dict[str, str]:
+    """The settings on top of a panel's file, by name: whoever changes one gets new numbers, not a mixture."""
+    names = vars(sys.modules[run.__module__])
+    return {
+        name: repr(value)
+        for name, value in names.items()
+        if name.isupper() and not isinstance(value, str | Panel)  # sentences and what is made of all this
+    }
 
 
 def random_seed(seed: int, stream: str, run: int) -> int:

@@ -39,7 +39,7 @@ DEFAULT, EVERY = "default", "all"
 
 
 def reproduce(
-    panels: Sequence[str] = (),
+    panels: Sequence[str | Panel] = (),
     *,
     out: str | os.PathLike[str],
     runs: int | None = None,
@@ -57,7 +57,7 @@ def reproduce(
     Parameters
     ----------
     panels
-        Names of panels, such as "samplers"; all of them by default.
+        Names of panels, such as "samplers", or panels of your own; all of the paper's by default.
     out
         Folder for results.sqlite, reproduction.md and reproduction/. What is finished there is not computed again; the
         page shows all that is there.
@@ -97,7 +97,8 @@ def reproduce(
         if missing:
             with _workers(workers, scheduler, executor) as (open_executor, count):
                 _compute(missing, len(jobs), store, open_executor, count, progress)
-        return _written(folder, store, seed, used, command)
+        shown = tuple({panel.name: panel for panel in (*PANELS.values(), *chosen)}.values())
+        return _written(folder, store, shown, seed, used, command)
 
 
 def versions() -> dict[str, str]:
@@ -105,11 +106,11 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in SOFTWARE} | {"python": platform.python_version()}
 
 
-def _chosen(panels: Sequence[str]) -> tuple[Panel, ...]:
-    unknown = [name for name in panels if name not in PANELS]
+def _chosen(panels: Sequence[str | Panel]) -> tuple[Panel, ...]:
+    unknown = [name for name in panels if not isinstance(name, Panel) and name not in PANELS]
     if unknown:
         raise InputError(f"there is no panel {unknown[0]!r}. There are: {', '.join(PANELS)}.")
-    return tuple(PANELS[name] for name in (panels or PANELS))
+    return tuple(panel if isinstance(panel, Panel) else PANELS[panel] for panel in (panels or PANELS))
 
 
 def _jobs(panel: Panel, readings: str, runs: int | None, quick: bool, seed: int) -> list[Job]:
@@ -153,9 +154,10 @@ def _compute(
         run_jobs(missing, open_executor, workers, finished)
 
 
-def _written(folder: Path, store: Store, seed: int, used: dict[str, str], command: str) -> Path:
+def _written(
+    folder: Path, store: Store, everything: tuple[Panel, ...], seed: int, used: dict[str, str], command: str
+) -> Path:
     """Tables, pictures and the page of all that is in the store."""
-    everything = tuple(PANELS.values())
     results = gathered(store, everything, seed)
     drawn, judged = curves(results), claims(results, everything)
     tables = folder / "reproduction"

@@ -5,12 +5,14 @@ and an error is raised only when workers die again and again without anything be
 """
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any
 
 from manymotives.errors import InputError
@@ -36,44 +38,57 @@ def run_jobs(jobs: list[Job], open_executor: Callable[[], Any], workers: int, fi
             with open_executor() as executor:
                 while waiting or pending:
                     while waiting and len(pending) < AHEAD * workers:
-                        job = waiting.pop()
-                        pending[executor.submit(computed, job)] = job
+                        future = executor.submit(computed, waiting[-1])  # may fail: then the job is still waiting
+                        pending[future] = waiting.pop()
                     done, _ = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in done:
+                    broken = [future for future in done if isinstance(future.exception(), BrokenProcessPool)]
+                    for future in done.difference(broken):  # what came through before the others died
                         numbers, seconds = future.result()
                         finished(pending.pop(future), numbers, seconds)
                         deaths = 0
+                    for future in broken:
+                        future.result()
         except BrokenProcessPool:
             waiting.extend(pending.values())
             deaths += 1
             if deaths > PATIENCE:
+                names = sorted({f"{job.unit.panel} ({job.unit.reading})" for job in pending.values()})
                 raise InputError(
-                    f"worker processes died {deaths} times in a row, computing {pending_names(pending)}. What is "
-                    "finished is kept. Is there too little memory? Try fewer --workers."
+                    f"worker processes died {deaths} times in a row, computing {' and '.join(names)}. What is finished "
+                    "is kept. Is there too little memory? Try fewer --workers."
                 ) from None
-            time.sleep(0.1 * deaths)
-
-
-def pending_names(pending: dict[Future[Any], Job]) -> str:
-    """What was being computed, in a sentence."""
-    return " and ".join(sorted({f"{job.unit.panel} ({job.unit.reading})" for job in pending.values()}))
 
 
 @contextmanager
 def local_processes(workers: int) -> Iterator[Executor]:
     """Fresh processes, which import once and then compute; not forked ones, where threads would not survive."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    others = set(active_children())
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # read when libraries are loaded, so before a worker begins
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - others:  # what they were computing when all was stopped is lost anyway
+            child.terminate()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _begin(parent: int) -> None:
+    """In a worker, at its start: Ctrl-C is for the parent, and where that was killed there is nothing left to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
