@@ -3,13 +3,14 @@
 # make bench  speed against peers         make pins   recompute requirements.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
+# make reproduce  every experiment of the paper; writes docs/reproduction.md: some hours on two cores
 # make test-long  make fuzz  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long fuzz mixing calibrate-hmc check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
 
 demo: $(STAMP)
 	$(BIN)/manymotives demo --out demo
@@ -28,6 +29,12 @@ mixing: $(STAMP)
 
 calibrate-hmc: $(STAMP)
 	$(BIN)/python tests/calibrate_hmc.py
+
+# goes on where it was stopped; OTHER="--seed 1 --out build/another" for other tasks and demonstrations
+reproduce: $(STAMP)
+	$(BIN)/manymotives reproduce --readings all --out build/reproduction $(OTHER)
+	cp build/reproduction/reproduction.md docs/reproduction.md
+	rm -rf docs/reproduction && cp -r build/reproduction/reproduction docs/reproduction
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

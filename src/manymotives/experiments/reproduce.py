@@ -86,7 +86,7 @@ def reproduce(
             raise InputError(f"{word} must be at least 1; found {value}.")
     jobs = [job for panel in chosen for job in _jobs(panel, readings, runs, quick, seed)]
     if not jobs:
-        known = sorted({name for panel in chosen for name in panel.readings})
+        known = sorted({repr(name) for panel in chosen for name in panel.readings})
         raise InputError(f"there is no reading {readings!r} of these panels. There are: {', '.join(known)}.")
     folder = Path(out)
     (folder / "reproduction").mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from manymotives.errors import InputError
 from manymotives.experiments.panel import Job, computed
 
 AHEAD = 3  # units handed out for each worker: one to compute, the others so that it never waits
+ANSWER = 10.0  # seconds that a scheduler may take to say hello
 PATIENCE = 3  # times in a row that workers may die with nothing finished in between
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # a worker is one core's work
 
@@ -52,10 +53,10 @@ def run_jobs(jobs: list[Job], open_executor: Callable[[], Any], workers: int, fi
             waiting.extend(pending.values())
             deaths += 1
             if deaths > PATIENCE:
-                names = sorted({f"{job.unit.panel} ({job.unit.reading})" for job in pending.values()})
+                last = next(iter(pending.values()), waiting[-1]).unit
                 raise InputError(
-                    f"worker processes died {deaths} times in a row, computing {' and '.join(names)}. What is finished "
-                    "is kept. Is there too little memory? Try fewer --workers."
+                    f"worker processes died {deaths} times in a row, the last while {last.panel} ({last.reading}) was "
+                    "computed. What is finished is kept. Is there too little memory? Try fewer --workers."
                 ) from None
 
 
@@ -99,9 +100,12 @@ def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
     except ImportError:
         raise InputError("--scheduler needs Dask: pip install 'manymotives[dask]'.") from None
     try:
-        client = Client(address, timeout=10.0, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from None
+        client = Client(address, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError, TimeoutError):
+        raise InputError(
+            f"no Dask scheduler answers at {address!r}. Is that the address it printed when it started, such as "
+            "tcp://node1:8786?"
+        ) from None
     with client:
         threads = sum(client.nthreads().values())
         if threads == 0:
