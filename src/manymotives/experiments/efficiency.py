@@ -166,7 +166,9 @@ def panel(name: str, figure: str, steps: int, seconds: float, quick: int) -> Pan
             "sharper policies": "a prior of 0.1 for every action in MPO, which trusts few choices more",
         },
         look=Look(
-            ("Imit", "MWAL", "MRP-MC", "MPO-MC", "Imit, most frequent action", BROKEN[0]), "samples or iterations"
+            ("Imit", "MWAL", "MRP-MC", "MPO-MC", "Imit, most frequent action", BROKEN[0]),
+            "samples or iterations",
+            log_y=True,
         ),
         claims=(
             Claim(

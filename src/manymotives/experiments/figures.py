@@ -30,7 +30,7 @@ def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
         axes = figure.subplots()
         _curves(axes, panel.look, of_panel[of_panel["reading"] == panel.default])
         runs = int(of_panel.loc[of_panel["reading"] == panel.default, "runs"].max())
-        axes.set_title(f"{panel.figure}: {panel.title} ({runs} runs)", fontsize=10, loc="left")
+        axes.set_title(f"{panel.figure}: {panel.title} ({_counted(runs)})", fontsize=10, loc="left")
         axes.set_xlabel(panel.look.x)
         axes.set_ylabel(panel.look.y)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
@@ -43,12 +43,13 @@ def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
         for axes, reading in zip(grid, readings):
             part = of_panel[of_panel["reading"] == reading]
             _curves(axes, panel.look, part)
-            axes.set_title(f"{reading} ({int(part['runs'].max())} runs)", fontsize=9, loc="left")
+            axes.set_title(f"{reading} ({_counted(int(part['runs'].max()))})", fontsize=9, loc="left")
             axes.tick_params(labelsize=8)
         for axes in grid[len(readings) :]:
             axes.set_axis_off()
-        figure.supxlabel(panel.look.x, fontsize=9)
-        figure.supylabel(panel.look.y, fontsize=9)
+        for place, axes in enumerate(grid[: len(readings)]):
+            axes.set_xlabel(panel.look.x if place + ACROSS >= len(readings) else "", fontsize=9)
+            axes.set_ylabel(panel.look.y if place % ACROSS == 0 else "", fontsize=9)
         handles = grid[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
         _save(figure, folder, f"{panel.name}-readings")
@@ -85,11 +86,18 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
     ticks = sorted(set(points))
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
+    if look.log_y:
+        axes.set_yscale("symlog", linthresh=1.0)  # straight below 1, so that 0 has a place
+        axes.yaxis.set_major_formatter("{x:g}")
     if look.measure == "loss":
-        axes.set_ylim(bottom=0.0)
+        axes.set_ylim(bottom=-0.02 * axes.get_ylim()[1])  # markers at 0 are seen whole
     else:
         axes.axhline(0.0, color="#999999", linewidth=0.8, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _counted(runs: int) -> str:
+    return f"{runs} run{'s' if runs > 1 else ''}"
 
 
 def _save(figure: Figure, folder: Path, name: str) -> None:

@@ -49,7 +49,7 @@ class Look:
     y: str = "loss"
     measure: str = "loss"
     log_x: bool = True
-    log_y: bool = False
+    log_y: bool = False  # above 1; straight below
 
 
 @dataclass(frozen=True)
