@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.cli import app
 from manymotives.experiments import PANELS, Claim, reproduce
+from manymotives.experiments.eta import Watch, spoken
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.statistics import FAILS, HOLDS, UNDECIDED, effect_of
 from tiny_panel import panel as tiny
@@ -157,6 +158,16 @@ def test_a_claim_without_truth_hardly_ever_holds():
     found = [verdict(values) for values in rng.exponential(size=(looks, 200)) - rng.exponential(size=(looks, 200))]
     decided = sum(each != UNDECIDED for each in found)
     assert decided <= 8  # expected 1; P(more than 8) < 2e-6
+
+
+def test_what_is_left_is_guessed_panel_by_panel():
+    quick, slow = (jobs_of(PANELS[name], PANELS[name].default, 4, seed=0) for name in ("gain", "tasks"))
+    watch = Watch(quick + slow, total=10, workers=2, shown=False)
+    assert watch.done == 2
+    assert watch.seconds_left() == pytest.approx((4 * PANELS["gain"].seconds + 4 * PANELS["tasks"].seconds) / 2)
+    watch.finished(slow[0], 30.0)
+    assert watch.seconds_left() == pytest.approx((4 * PANELS["gain"].seconds + 3 * 30.0) / 2)
+    assert [spoken(seconds) for seconds in (12.0, 600.0, 9000.0)] == ["12 s", "10 min", "2 h 30 min"]
 
 
 # ---- killed, and gone on with ----------------------------------------------------------------------------------------

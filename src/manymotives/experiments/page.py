@@ -1,6 +1,7 @@
 """The page: each of the paper's sentences beside what came out, under every reading, and the command that makes it."""
 
 import json
+from collections.abc import Iterable
 from importlib.resources import files
 
 import pandas as pd
@@ -53,13 +54,21 @@ def _made_by(claims: pd.DataFrame, versions: dict[str, str], command: str) -> st
 
 def _overview(panels: list[Panel], claims: pd.DataFrame) -> str:
     """The paper's sentences and their verdicts in the default readings: what fails stands beside what holds."""
-    lines = ["| panel | claim | effect [95 %] | verdict |", "|---|---|---|---|"]
+    lines = ["| panel | claim | effect [95 %] | verdict | other readings |", "|---|---|---|---|---|"]
     for panel in panels:
         own = _own(claims, panel, panel.default, ALL)
         for _, row in own[own["kind"] == "paper"].iterrows():
-            lines.append(
-                f"| [{panel.name}](#{panel.name}) | {row['claim']} | {_interval(row)} | {MARKS[row['verdict']]} |"
+            alike = claims[(claims["panel"] == panel.name) & (claims["claim"] == row["claim"])]
+            others = alike.loc[(alike["reading"] != panel.default) & (alike["runs_of"] == ALL), "verdict"]
+            counts = ", ".join(f"{verdict} in {number}" for verdict, number in others.value_counts().items())
+            cells = (
+                f"[{panel.name}](#{panel.name})",
+                row["claim"],
+                _interval(row),
+                MARKS[row["verdict"]],
+                counts or "–",
             )
+            lines.append(_line(cells))
     return "\n".join(lines)
 
 
@@ -77,7 +86,12 @@ def _section(panel: Panel, claims: pd.DataFrame, curves: pd.DataFrame, pictures:
         if not own:
             continue
         subsets = [name for name in panel.subsets if (of_panel["runs_of"] == name).any()]
-        heads = ["claim", f"effect, {readings[0]} [95 %]", "verdict", *(f"given {name}" for name in subsets)]
+        heads = [
+            "claim",
+            f"effect, {readings[0]} [95 %]",
+            "verdict",
+            *(f"given {name} demonstrators" for name in subsets),
+        ]
         heads += ["other readings"] if len(readings) > 1 else []
         lines += ["", f"**{title}**", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for claim in own:
@@ -96,7 +110,7 @@ def _section(panel: Panel, claims: pd.DataFrame, curves: pd.DataFrame, pictures:
                 cells.append(
                     "<br>".join(f"{r['reading']}: {_interval(r)} {MARKS[r['verdict']]}" for _, r in others.iterrows())
                 )
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(_line(cells))
     return "\n".join([*lines, *_sizes(panel, curves)])
 
 
@@ -112,6 +126,11 @@ def _sizes(panel: Panel, curves: pd.DataFrame) -> list[str]:
         sizes = part.set_index("x")["mean"]
         lines.append(f"| {series} | {' | '.join(f'{sizes[x]:.1f}' if x in sizes else '–' for x in points)} |")
     return lines
+
+
+def _line(cells: Iterable[str]) -> str:
+    """A row of a table; bars inside cells are not its borders."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _own(claims: pd.DataFrame, panel: Panel, reading: str, subset: str) -> pd.DataFrame:

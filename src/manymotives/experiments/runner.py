@@ -96,7 +96,7 @@ def _begin(parent: int) -> None:
 def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
     """An executor on an existing Dask scheduler, and how many threads its workers have."""
     try:
-        from distributed import Client
+        from distributed import Client, KilledWorker
     except ImportError:
         raise InputError("--scheduler needs Dask: pip install 'manymotives[dask]'.") from None
     try:
@@ -111,4 +111,10 @@ def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
         if threads == 0:
             raise InputError(f"the Dask scheduler at {address!r} has no workers. Start some: dask worker {address}")
         with client.get_executor(pure=False, retries=PATIENCE) as executor:
-            yield executor, threads
+            try:
+                yield executor, threads
+            except KilledWorker:
+                raise InputError(
+                    f"workers of the Dask cluster at {address!r} died {PATIENCE} times over the same unit. What is "
+                    "finished is kept. Is there too little memory? Their logs should tell."
+                ) from None

@@ -13,7 +13,7 @@ import numpy as np
 import manymotives as mm
 from manymotives.experiments import temperature
 from manymotives.experiments.panel import Cell, Claim, Look, Panel, Row
-from manymotives.experiments.temperature import FLAT_MH, HMC, ITERATIONS, MH, WALK, mean_loss, problem
+from manymotives.experiments.temperature import CHOICES, FLAT_MH, HMC, ITERATIONS, MH, WALK, mean_loss, problem
 
 SIZES = (1, 5, 20, 40)  # tasks that are known together
 
@@ -36,7 +36,7 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     method = MH if setting.sampler == "MH" else HMC
 
     def fitted(sharing: Any, some: mm.Demonstrations, by: Any, group: int) -> np.ndarray:
-        model = mm.RewardPolicyModel(reward=prior, sharing=sharing)
+        model = mm.RewardPolicyModel(reward=prior, choice=CHOICES[setting.choice], sharing=sharing)
         return mm.fit(model, world, some, by, seed=seed + group, progress=False).policies().values
 
     def baselines(some: mm.Demonstrations, pooled: bool) -> dict[str, np.ndarray]:
@@ -139,7 +139,11 @@ PANEL = Panel(
         "scale 10, 16 states, 2 actions": cells(states=16, actions=2),
         "scale 10, HMC": cells(sampler="HMC"),
     },
-    notes={name: note for name, note in temperature.PANEL.notes.items() if name != "rate 10, rewards on pairs"},
+    notes={
+        name: note
+        for name, note in temperature.PANEL.notes.items()
+        if name not in ("rate 10, rewards on pairs", "scale 10, another prior of c")
+    },
     look=Look(
         ("soft", "RP-MH", "MRP-MH", "LinProg", "PolWalk", "MWAL", "PolWalk, pooled", "Imit, most frequent action"),
         "tasks known together",

@@ -20,6 +20,10 @@ HYPERPRIORS = {  # (shape, rate)
     "rate 10": (1.0, 10.0),
     "shape 10": (10.0, 1.0),
 }
+CHOICES = {  # what the models believe of the temperature: the paper gives no hyperprior
+    "hierarchical": mm.Softmax(),  # a shape and a rate for the population, inferred: the library's default
+    "fixed": mm.Softmax(inverse_temperature=mm.Gamma(shape=2.0, rate=0.5)),  # nothing shared but the rewards
+}
 MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=20)  # what more would change: the reading "HMC"
 FLAT_MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=10)
 HMC = mm.HMC(chains=1, draws=200, warmup=150, thin=4, patience=1)
@@ -41,6 +45,7 @@ class Setting:
     discount: float = 0.95
     rewards_on: str = "state"
     sampler: str = "MH"
+    choice: str = "hierarchical"
 
 
 def run(setting: Setting, seed: int) -> dict[str, float]:
@@ -51,7 +56,7 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     shown = mm.simulate(world, rewards, rule, steps=setting.steps, seed=seed, on=on)
 
     def fitted(sharing: Any, method: Any) -> np.ndarray:
-        model = mm.RewardPolicyModel(reward=prior, sharing=sharing)
+        model = mm.RewardPolicyModel(reward=prior, choice=CHOICES[setting.choice], sharing=sharing)
         return mm.fit(model, world, shown, method, seed=seed, progress=False).policies().values
 
     method = MH if setting.sampler == "MH" else HMC
@@ -141,6 +146,7 @@ PANEL = Panel(
         "rate 10, rewards on pairs": cells(hyperprior="rate 10", rewards_on="state_action"),
         "scale 10, 16 states, 2 actions": cells(states=16, actions=2),
         "scale 10, HMC": cells(sampler="HMC"),
+        "scale 10, another prior of c": cells(choice="fixed"),
     },
     notes={
         "scale 10": "Gamma with shape 1, scale 10; near-deterministic transitions; 8 states, 4 actions; state rewards",
@@ -153,6 +159,7 @@ PANEL = Panel(
         "rate 10, rewards on pairs": "sparse rewards on pairs",
         "scale 10, 16 states, 2 actions": "another size: the paper gives none",
         "scale 10, HMC": "the library's default sampler in place of random steps",
+        "scale 10, another prior of c": "inverse temperatures from Gamma(shape 2, rate 0.5), not from a population",
     },
     look=Look(
         ("soft", "RP-MH", "MRP-MH", "LinProg", "PolWalk", "MWAL", "RP-MH, task by task", "Imit, most frequent action"),
