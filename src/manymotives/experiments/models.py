@@ -111,7 +111,7 @@ PANEL = Panel(
         Claim(
             "MPO takes longer",
             "the actual computing time of MPO is larger",
-            f"log of the ratio of computing times, MPO-MC to MRP-MC, of all that `fit` does with {SAMPLES[-1]:,} samples",
+            f"log of the ratio of computing times of `fit`, MPO-MC to MRP-MC, with {SAMPLES[-1]:,} samples",
             at_most_samples,
             unit="log ratio",
         ),
