@@ -79,6 +79,15 @@ def test_every_panel_has_a_default_reading_notes_and_claims():
         assert len({claim.name for claim in panel.claims}) == len(panel.claims)
 
 
+def test_the_page_in_the_documentation_is_a_page_of_today():
+    template = (HERE.parent / "src" / "manymotives" / "experiments" / "page.md").read_text(encoding="utf-8")
+    page = (HERE.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert page.startswith(template.rstrip())
+    for panel in PANELS.values():
+        for claim in panel.claims:
+            assert claim.sentence in page
+
+
 # ---- no false success ----------------------------------------------------------------------------------------------
 
 
@@ -148,6 +157,7 @@ def test_verdicts():
     assert verdict(noise) == UNDECIDED
     assert verdict([1.0]) == verdict([1.0, 1.1]) == UNDECIDED  # two runs decide nothing
     assert verdict(np.zeros(1000)) == FAILS  # no difference in a thousand runs: nothing is better
+    assert verdict(np.full(1000, 1e-15)) == FAILS  # nor is rounding
     assert verdict(np.zeros(3)) == UNDECIDED
 
 

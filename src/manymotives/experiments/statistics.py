@@ -16,6 +16,7 @@ from scipy import stats
 from manymotives.experiments.panel import Claim, Row
 
 SHOWN, DECIDED = 0.95, 0.999
+ROUNDING = 1e-9  # losses are right to that: a smaller difference is none, or rounding would decide
 ENOUGH = 30  # runs that all come out the same, for that to count as a fact
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
@@ -42,7 +43,8 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float, int]:
 
 def effect_of(claim: Claim, rows: list[Row]) -> Effect:
     """The effect over runs, with its interval and verdict."""
-    mean, error, count = mean_and_error(claim.effect(row) for row in rows)
+    effects = (claim.effect(row) for row in rows)
+    mean, error, count = mean_and_error(0.0 if abs(effect) < ROUNDING else effect for effect in effects)
     if count < 2:
         return Effect(mean, float("nan"), float("nan"), float("nan"), count, UNDECIDED)
     half = error * float(stats.t.ppf((1 + SHOWN) / 2, count - 1))
