@@ -546,6 +546,21 @@ def test_states_with_memory_are_the_pairs_that_can_occur_and_move_as_their_secon
             np.testing.assert_allclose(memory.tensor[number, a], expected, atol=ROUNDING)
 
 
+def test_memory_begins_only_where_it_may():
+    environment = mm.Environment(np.full((3, 2, 3), 1 / 3), discount=0.9, states=["a", "b", "c"], start=[0, 1, 0])
+    memory = environment.with_memory(firsts=["c"])
+    assert memory.states[:3] == ("→b", "→c", "a→a")
+    assert memory.num_states == 2 + 9
+    np.testing.assert_array_equal(memory.start, [1.0] + [0.0] * 10)
+    frame = pd.DataFrame({"state": ["b", "c", "a"], "action": [0, 1, 0], "episode": [0, 0, 1], "task": 0})
+    with pytest.raises(mm.InputError, match="'a' comes without a previous one"):
+        mm.Demonstrations.from_frame(frame, environment, episode="episode").with_memory(memory)
+    remembered = mm.Demonstrations.from_frame(frame[:2], environment, episode="episode").with_memory(memory)
+    assert [memory.states[s] for s in remembered.state] == ["→b", "b→c"]
+    with pytest.raises(mm.InputError, match="d"):
+        environment.with_memory(firsts=["d"])
+
+
 @pytest.mark.parametrize("on", ["state", "state_action"])
 def test_planning_with_memory_gives_the_values_of_the_base_environment(on):
     """A reward without memory is worth the same however one came: to the planners' rounding."""

@@ -44,6 +44,15 @@ def test_updated_plans_are_plans(name, on, step):
         assert np.allclose(plans.q[:2][:, inside], expected.q[:, inside], rtol=1e-9, atol=1e-9)
 
 
+def test_the_first_plan_may_begin_from_actions_that_do_not_exist():
+    environment = PLACES["a labyrinth with missing actions"]
+    world = world_of(environment, inverses=1)
+    plans = empty_plans(world, 16, 1)
+    plans.rewards[0, :, 0] = np.random.default_rng(0).normal(size=environment.num_states)
+    plan_again(world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
+    np.testing.assert_allclose(plans.value[0], mm.plan(environment, plans.rewards[0, :, 0]).value, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_gradients_go_back_through_updated_plans(name):
     environment = PLACES[name]

@@ -233,8 +233,9 @@ class Demonstrations:
         """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
         if environment.pairs is None:
             raise InputError("this environment has no memory: make one with environment.with_memory().")
-        first_names = environment.states[: int(environment.pairs[:, 1].max()) + 1]
-        if first_names != tuple(f"→{name}" for name in self.states) or environment.actions != self.actions:
+        names = [*map(str, self.states), ""]  # the last one's number is NONE
+        known = environment.pairs.max() < len(self.states) and environment.actions == self.actions
+        if not known or environment.states != tuple(f"{names[p]}→{names[s]}" for p, s in environment.pairs.tolist()):
             raise InputError(
                 "these demonstrations have other states or actions than the environment was made from. Read them with "
                 "that environment: Demonstrations.from_frame(..., environment)."
@@ -245,6 +246,11 @@ class Demonstrations:
         unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
         if unknown:
             p, s = unknown[0]
+            if p == NONE:
+                raise InputError(
+                    f"state {self.states[s]!r} comes without a previous one in the data, which this environment does "
+                    "not foresee. Name it in with_memory(firsts=...)."
+                )
             raise InputError(
                 f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
             )

@@ -241,17 +241,24 @@ class Environment:
             )
         return read_only(self.matrix.toarray().reshape(shape))
 
-    def with_memory(self) -> "Environment":
+    def with_memory(self, firsts: Sequence[Label] | None = None) -> "Environment":
         """The same environment with (previous state, state) as its states.
 
         A policy with one step of memory here is an ordinary policy there. Only pairs that can occur exist; the
         first step of an episode has no previous state and its pair is named "→state". `pairs` holds the two
         indices ((−1, s) for first steps), so `reward[environment.pairs[:, 1]]` lifts a reward on states.
+
+        Parameters
+        ----------
+        firsts
+            States that may have no previous one; where episodes can start is always among them. None: all.
         """
         moves = self.matrix.tocoo()
         possible = moves.data > 0
         follows = np.unique(np.stack([moves.row[possible] // self.num_actions, moves.col[possible]], axis=1), axis=0)
-        first = np.stack([np.full(self.num_states, -1), np.arange(self.num_states)], axis=1)
+        begun = self.start > 0
+        begun[[index_of(name, self.states, "state") for name in (self.states if firsts is None else firsts)]] = True
+        first = np.stack([np.full(int(begun.sum()), -1), np.flatnonzero(begun)], axis=1)
         pairs = np.concatenate([first, follows]).astype(np.int64)
         number = {(int(before), int(now)): index for index, (before, now) in enumerate(pairs)}
 
@@ -264,7 +271,7 @@ class Environment:
         matrix = sp.csr_array((lifted.data, (lifted.row, columns)), shape=(rows.size, len(pairs)))
         names = [f"→{self.states[s]}" if p < 0 else f"{self.states[p]}→{self.states[s]}" for p, s in pairs]
         start = np.zeros(len(pairs))
-        start[: self.num_states] = self.start
+        start[: len(first)] = self.start[begun]
         remembering = type(self)(
             matrix if sp.issparse(self.transitions) else handy(matrix),
             discount=self.discount,

@@ -36,6 +36,11 @@ class Reward(StrEnum):
     gaussian = "gaussian"
 
 
+class On(StrEnum):
+    states = "states"
+    pairs = "pairs"
+
+
 class Method(StrEnum):
     hmc = "hmc"
     gibbs = "gibbs"
@@ -47,7 +52,11 @@ class Method(StrEnum):
 
 
 SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
-REWARDS = {Reward.dirichlet: DirichletReward(), Reward.beta: BetaReward(), Reward.gaussian: GaussianReward()}
+REWARDS: dict[Reward, type] = {
+    Reward.dirichlet: DirichletReward,
+    Reward.beta: BetaReward,
+    Reward.gaussian: GaussianReward,
+}
 METHODS: dict[Method, type] = {
     Method.hmc: inference.HMC,
     Method.gibbs: inference.Gibbs,
@@ -99,6 +108,14 @@ def fit(
         ),
     ] = Model.mrp,
     reward: Annotated[Reward, typer.Option(help="Prior of rewards.", rich_help_panel=How)] = Reward.dirichlet,
+    on: Annotated[
+        On | None,
+        typer.Option(
+            help="What has a reward: states, or pairs of state and action. Default: states; with --history, pairs, as "
+            "rewards on states cannot make choices hang on what came before.",
+            rich_help_panel=How,
+        ),
+    ] = None,
     inverse_temperature: Annotated[
         float | None, typer.Option(help="How consistently all act, if it is known.", min=0.0, rich_help_panel=How)
     ] = None,
@@ -108,6 +125,7 @@ def fit(
     draws: Annotated[int | None, typer.Option(help="Draws of each chain.", min=1, rich_help_panel=How)] = None,
     chains: Annotated[int | None, typer.Option(help="Chains.", min=1, rich_help_panel=How)] = None,
     warmup: Annotated[int | None, typer.Option(help="Draws before those.", min=0, rich_help_panel=How)] = None,
+    thin: Annotated[int | None, typer.Option(help="Sweeps for each draw.", min=1, rich_help_panel=How)] = None,
     patience: Annotated[
         int | None, typer.Option(help="Go on until mixed, at most so many times.", min=1, rich_help_panel=How)
     ] = None,
@@ -125,10 +143,9 @@ def fit(
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
     with speaker.failures(target, f"What is in {target} is the last checkpoint, if any: --resume goes on from it."):
-        chosen_model, chosen_method = (
-            _model(model, reward, inverse_temperature),
-            _method(model, method, draws=draws, chains=chains, warmup=warmup, patience=patience),
-        )
+        where = on or (On.pairs if history else On.states)
+        chosen_model = _model(model, reward, where, inverse_temperature)
+        chosen_method = _method(model, method, draws=draws, chains=chains, warmup=warmup, thin=thin, patience=patience)
         if not dry_run:
             _check_place(out, resume=resume, force=force)
         given = {
@@ -151,7 +168,8 @@ def fit(
         _introduce(speaker, inputs)
         if dry_run:
             chosen_model.bind(inputs.environment, inputs.demonstrations)  # what fit would refuse is refused here
-            speaker.say(f"Would be fitted: {model.value} with {reward.value} rewards by {_settings(chosen_method)}.")
+            what = f"{model.value} with {reward.value} rewards on {where.value}"
+            speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
             return
@@ -171,12 +189,13 @@ def fit(
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
 
-def _model(model: Model, reward: Reward, inverse_temperature: float | None) -> Any:
+def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None) -> Any:
+    prior = REWARDS[reward](on="state" if on is On.states else "state_action")
     if model is not Model.mpo:
-        return RewardPolicyModel(REWARDS[reward], Softmax(inverse_temperature), SHARING[model])
+        return RewardPolicyModel(prior, Softmax(inverse_temperature), SHARING[model])
     if inverse_temperature is not None:
         raise InputError("--inverse-temperature is not for the model mpo, which has no softmax. Leave it out.")
-    return PolicyOptimalityModel(reward=REWARDS[reward])
+    return PolicyOptimalityModel(reward=prior)
 
 
 def _method(model: Model, method: Method | None, **settings: int | None) -> Any:

@@ -104,7 +104,8 @@ def read_inputs(
         place = place.with_coordinates(_places(coordinates, place.states))
     said += _remarks(place, demonstrations, is_estimated=environment is None)
     if history:
-        place = place.with_memory()
+        firsts = np.unique(demonstrations.state[~demonstrations.follows])
+        place = place.with_memory([demonstrations.states[s] for s in firsts])
         demonstrations = demonstrations.with_memory(place)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
     return Inputs(place, demonstrations, columns, is_guess, environment is None, tuple(said))

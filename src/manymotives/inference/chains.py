@@ -7,10 +7,13 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
+from manymotives.inference.curvature import frames, peaks
 from manymotives.inference.draws import Draws
-from manymotives.inference.latent import latent_draws
+from manymotives.inference.latent import latent_draws, latent_room
+from manymotives.inference.paths import prepare_paths
 from manymotives.inference.progress import Progress
 from manymotives.inference.sweeps import Proposal, State, Tally, data_of, hamiltonian_draws
 from manymotives.models import Target
@@ -22,9 +25,12 @@ from manymotives.rewards import NORMALISED
 
 BLOCK = 50  # draws between two looks at the clock
 ADAPTATIONS = 20  # during warm-up, at least
+CURVED = (1, 2, 4, 7, 11, 16)  # of them, those after which curvature is looked at
 WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
 HYPER_TARGET = 0.44  # … and in one
 PATH_TARGET = 0.8  # of Hamiltonian paths (Betancourt, Byrne & Girolami 2014)
+MANY = 100  # coordinates of a task, whose covariances are not learnt from some hundred draws: curvature tells more
+CLIMB = 10  # steps at most from the prior towards the peak of a posterior with that many
 STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
 
 
@@ -66,7 +72,11 @@ def run_chains(
     ]
     interrupted = False
     total = chains * (warmup + draws)
-    with ThreadPoolExecutor(min(chains, cores())) as pool, progress.of(total, "draws") as report:
+    with (
+        threadpool_limits(1, "blas"),  # chains fill the cores already
+        ThreadPoolExecutor(min(chains, cores())) as pool,
+        progress.of(total, "draws") as report,
+    ):
         futures: list[Future[None]] = [pool.submit(chain.run, warmup, draws, settings.thin, stop) for chain in made]
         pending = set(futures)
         while pending:
@@ -92,7 +102,7 @@ def run_chains(
         hyper=np.stack([chain.hyper[:kept] for chain in made]),
         log_likelihood=np.stack([chain.likelihoods[:kept] for chain in made]),
         statistics={
-            "acceptance_rate": (("chain", "task"), np.stack([chain.walk_rate for chain in made])),
+            "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
             "refresh_rate": (("chain", "task"), np.stack([chain.refresh_rate for chain in made])),
         },
         warnings=warnings,
@@ -113,13 +123,16 @@ class Chain:
     def __init__(
         self, kernel: Callable[..., None], target: Target, walk_size: int, stream: np.random.SeedSequence
     ) -> None:
-        self.kernel, self.target, self.walk_size = kernel, target, walk_size
+        self.kernel, self.target = kernel, target
+        self.follows = kernel is hamiltonian_draws
+        self.is_curved = self.follows and target.num_coordinates > MANY
+        self.walk_size = 0 if self.follows and _only_follows(target) else walk_size
         self.world = world_of(target.environment, 0 if target.anatomy.is_soft else target.num_tasks)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
         self.anatomy = Anatomy(*parts)
-        self.data = data_of(target, self.world, kernel is hamiltonian_draws)
+        self.data = data_of(target, self.world, self.follows)
         self.done = self.kept = 0
         self.acceptance = float("nan")
         self.is_warm = self.is_restored = False
@@ -142,14 +155,18 @@ class Chain:
             part = slice(self.kept, self.kept + count)
             self.advance(thin, self.tasks[part], self.hyper[part], self.likelihoods[part], tally)
             self.kept += count
-            self.acceptance = float(tally.walks.mean() / (thin * self.kept))
+            self.acceptance = float(self._accepted(tally).mean() / (thin * self.kept))
         sweeps = max(1, thin * self.kept)
-        self.walk_rate, self.refresh_rate = tally.walks / sweeps, tally.refreshments / sweeps
+        self.acceptance_rate, self.refresh_rate = self._accepted(tally) / sweeps, tally.refreshments / sweeps
 
     def advance(self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, tally: Tally) -> None:
         draws = (tasks, hyper, likelihoods)
         self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, tally)
         self.done += len(tasks)
+
+    def _accepted(self, tally: Tally) -> np.ndarray:
+        """[M] how many of the moves were that the method is named for."""
+        return tally.task_paths if self.follows else tally.walks
 
     def tally(self) -> Tally:
         """Nothing counted yet."""
@@ -171,13 +188,15 @@ class Chain:
         """A population from the hyperprior; for each task one of some prior draws, chosen by its likelihood."""
         target, num_tasks = self.target, self.target.num_tasks
         hyper, tasks, tries = starting_point(target, self.rng)
+        if self.follows and _only_follows(target):  # from the prior it is too far
+            tasks = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), CLIMB).tasks
         self._place(np.ascontiguousarray(tasks), hyper)
         size = self.walk_size
         factor = np.zeros((num_tasks, size, size))
         factor[:, np.arange(size), np.arange(size)] = tries.std(axis=0)[:, :size] + 1e-3
         self.proposal = Proposal(
             factor=factor,
-            scale=np.full(num_tasks, 1.0 / np.sqrt(size)),
+            scale=np.full(num_tasks, 1.0 / np.sqrt(max(size, 1))),
             hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
             carry_scale=np.full((target.num_groups, target.num_hyper), 0.5),
             slice_width=np.ones((num_tasks, target.num_coordinates)),
@@ -187,6 +206,9 @@ class Chain:
             hyper_step=np.full(target.num_groups, 0.1),
             pace=_pace(target, np.full(num_tasks, 0.1), np.full(target.num_groups, 0.1)),
         )
+        if self.is_curved:
+            task_frame, hyper_frame = self._frames()
+            self.proposal = self.proposal._replace(task_frame=task_frame, hyper_frame=hyper_frame)
 
     def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
         """The state at these coordinates, with its plans."""
@@ -226,13 +248,12 @@ class Chain:
             walks = tally.walks / (count * thin)
             moves = tally.hyper / (count * thin)
             carries = tally.carries / np.maximum(tally.carries_tried, 1)
-            self.acceptance = float(walks.mean())
+            self.acceptance = float(self._accepted(tally).mean() / (count * thin))
             gain = 4.0 / block**0.7
             scale = self.proposal.scale * np.exp(gain * (walks - WALK_TARGET))
             hyper_scale = self.proposal.hyper_scale * np.exp(gain * (moves - HYPER_TARGET))
             tried = np.minimum(tally.carries_tried / 10, 1)  # what was hardly tried says little
             carry_scale = self.proposal.carry_scale * np.exp(gain * tried * (carries - HYPER_TARGET))
-            follows = tally.task_paths.any()
             task_step = self.proposal.task_step * np.exp(gain * (tally.task_paths / (count * thin) - PATH_TARGET))
             hyper_step = self.proposal.hyper_step * np.exp(gain * (tally.hyper_paths / (count * thin) - PATH_TARGET))
             factor = self.proposal.factor
@@ -245,10 +266,12 @@ class Chain:
                 seen = slice(begin // 3, begin)
                 # keep the size of steps: only their shape is learnt here
                 factor, scale = _reshaped(factor, scale, tasks[seen, :, : self.walk_size])
-                if follows:
+                if self.follows and not self.is_curved:
                     hyper_z, task_z = latent_draws(self.anatomy, hyper[seen], tasks[seen])
                     task_frame, task_step = _reshaped(task_frame, task_step, task_z, is_latent=True)
                     hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z, is_latent=True)
+            if self.is_curved and block in CURVED:
+                task_frame, hyper_frame = self._frames()
             self.proposal = Proposal(
                 factor,
                 scale,
@@ -261,6 +284,12 @@ class Chain:
                 hyper_step,
                 _pace(target, task_step, hyper_step),
             )
+
+    def _frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """Frames of tasks' paths, and of populations', from the curvature where they are."""
+        room = latent_room(self.world, self.anatomy, self.target.num_tasks, self.target.num_groups)
+        prepare_paths(self.world, self.anatomy, self.data, self.state, room)
+        return frames(self.target, self.state.tasks, room.bends, room.hyper_bends)
 
     # ---- to go on later ------------------------------------------------------------------------------------
 
@@ -277,7 +306,7 @@ class Chain:
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
         chain.is_restored = True
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
-        chain.proposal = Proposal(**{name: np.array(state[name][k]) for name in Proposal._fields})
+        chain.proposal = Proposal(**{name: np.asarray(state[name][k]) for name in Proposal._fields})  # only read
         return chain
 
 
@@ -305,11 +334,19 @@ def _pace(target: Target, task_step: np.ndarray, hyper_step: np.ndarray) -> np.n
     Populations whose steps are short get nowhere by paths: they are spared most of them, and have more rounds of jumps.
     Without populations paths are nearly all there is: the shorter their steps, the more of them.
     """
+    if _only_follows(target) and target.num_hyper:
+        longest = np.clip(round(2.5 / float(np.median(task_step))), 4, 100)
+        return np.array([0, longest, np.clip(round(2.5 / float(np.median(hyper_step))), 4, 100)])
     if target.num_hyper == 0:
         is_sparse = target.anatomy.link == NORMALISED  # or may be: Gaussian rewards leave nothing to jumps
         return np.array([int(is_sparse), np.clip(round(3.0 / float(np.median(task_step))), 6, 200), 0])
     together = int(np.clip(round(100.0 * float(np.median(hyper_step))), 2, 12))
     return np.array([5 - round(together / 6), 4, together])
+
+
+def _only_follows(target: Target) -> bool:
+    """Whether random steps and jumps get nowhere: in many dimensions, unless rewards may be sparse."""
+    return target.num_coordinates > MANY and target.anatomy.link != NORMALISED
 
 
 def _shape(seen: np.ndarray, is_latent: bool) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import lapack
 
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, log_density_all
 from manymotives.models import Target
@@ -18,6 +19,7 @@ from manymotives.rewards import LINEAR, NORMALISED
 
 STEPS = 60
 HALVINGS = 8
+BATCH = 1_000_000  # slopes of logits at a time
 SETTLED = 1e-7  # change of the log posterior at which a task rests
 
 
@@ -31,12 +33,14 @@ class Peak(NamedTuple):
     converged: bool
 
 
-def peaks(target: Target, parameters: Float[np.ndarray, "M D 2"], start: Float[np.ndarray, "M D"]) -> Peak:
-    """Climb from `start`, every task at its own pace."""
+def peaks(
+    target: Target, parameters: Float[np.ndarray, "M D 2"], start: Float[np.ndarray, "M D"], steps: int = STEPS
+) -> Peak:
+    """Climb from `start`, every task at its own pace; at most so many steps."""
     owner = np.arange(target.num_tasks)
     u = start.copy()
     height = target.log_likelihood(u, owner) + _log_density(target, u, parameters)
-    for _ in range(STEPS):
+    for _ in range(steps):
         slope, information = _likelihood_shape(target, u)
         prior_slope, prior_curvature = prior_shape(target.anatomy.families, u, parameters)
         curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
@@ -82,39 +86,88 @@ def prior_shape(
     return slope, np.maximum(curvature, 1e-8)
 
 
+def frames(
+    target: Target,
+    u: Float[np.ndarray, "M D"],
+    bends: Float[np.ndarray, "M D B"],
+    hyper_bends: Float[np.ndarray, "G H"],
+) -> tuple[Float[np.ndarray, "M D D"], Float[np.ndarray, "G H H"]]:
+    """Lower triangles F with F Fᵀ the covariance that the z of tasks, and of populations, seem to have.
+
+    All z are about standard normal before the data, which add the likelihood's information: that in u, through du/dz
+    (`bends` and `hyper_bends` are as in `latent.Room`). Populations carry their tasks along.
+    """
+    _, information = _likelihood_shape(target, u)
+    source, num_hyper = target.anatomy.source, target.num_hyper
+    tasks, populations = np.empty_like(information), np.empty((target.num_groups, num_hyper, num_hyper))
+    for m in range(len(u)):  # one at a time: these matrices may be large
+        tasks[m] = _frame(bends[m, :, 0, None] * information[m] * bends[m, :, 0])
+    for g in range(target.num_groups):
+        carried = np.zeros((num_hyper + 1, num_hyper + 1))  # the last is for parameters that are known: source −1
+        into = [bends[..., 1 + column] * np.append(hyper_bends[g], 0.0)[source[:, column]] for column in range(2)]
+        for one in range(2):
+            for other in range(2):
+                mine = target.group == g
+                total = np.einsum("md,mde,me->de", into[one][mine], information[mine], into[other][mine])
+                np.add.at(carried, np.ix_(source[:, one], source[:, other]), total)
+        populations[g] = _frame(carried[:-1, :-1])
+    return tasks, populations
+
+
+def _frame(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    """F with F Fᵀ = (information + 1)⁻¹: read backwards, it is the inverse of a triangle."""
+    factor = np.linalg.cholesky((information + np.eye(len(information)))[::-1, ::-1])
+    inverse, _ = lapack.dtrtri(factor, lower=1)
+    return inverse.T[::-1, ::-1]
+
+
 def _likelihood_shape(
     target: Target, u: Float[np.ndarray, "M D"]
 ) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M D D"]]:
     """Slope and Fisher information of every task's log likelihood."""
+    per_task = target.environment.num_states * target.environment.num_actions * u.shape[1]
+    at_once = max(1, BATCH // per_task)
+    found = [
+        _shape_of(target, u[k : k + at_once], np.arange(len(u))[k : k + at_once]) for k in range(0, len(u), at_once)
+    ]
+    slopes, informations = zip(*found)
+    return np.concatenate(slopes), np.concatenate(informations)
+
+
+def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for some tasks, whose numbers are `owner`."""
     environment, anatomy = target.environment, target.anatomy
-    owner = np.arange(len(u))
     temperature, lapse = target.temperatures(u, owner), target.lapses(u, owner)
-    rewards = target.rewards(u)
+    rewards, counts = target.rewards(u), target.counts[owner]
     soft = temperature if anatomy.is_soft else None
     found = plan(environment, rewards, on=target.on, inverse_temperature=soft)
     exists = np.isfinite(found.q)
     above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
     weight = np.where(exists, np.exp(temperature[:, None, None] * above), 0.0)
     intended = weight / weight.sum(axis=-1, keepdims=True)  # [M, S, A]
+    followed = intended if anatomy.is_soft else found.policy
+
+    # only states in which a choice was made tell anything
+    told = np.flatnonzero((counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
+    logits = temperature[:, None, None, None] * _logit_slopes(target, u, rewards, followed, told)  # [M, told, A, D]
+    exists, intended, counts = exists[:, told], intended[:, told], counts[:, told]
     share = lapse[:, None, None]
     blind = exists / exists.sum(axis=-1, keepdims=True)
     policy = np.where(exists, (1 - share) * intended + share * blind, 1.0)
-
-    followed = intended if anatomy.is_soft else found.policy
-    logits = temperature[:, None, None, None] * _logit_slopes(target, u, rewards, followed)  # [M, S, A, D]
     centred = logits - np.einsum("msa,msad->msd", intended, logits)[:, :, None, :]
     change = (1 - share[..., None]) * intended[..., None] * centred
     if anatomy.lapse >= 0:
         change[..., anatomy.lapse] = lapse[:, None, None] * (1 - share) * (blind - intended)
-    counts = target.counts
     slope = np.einsum("msa,msad->md", counts / policy, change)
     visits = counts.sum(axis=2, keepdims=True)
-    information = np.einsum("msad,msae->mde", change * (visits / policy)[..., None], change)
-    return slope, information
+    scaled = (change * np.sqrt(visits / policy)[..., None]).reshape(len(u), -1, u.shape[1])
+    return slope, scaled.transpose(0, 2, 1) @ scaled
 
 
-def _logit_slopes(target: Target, u: np.ndarray, rewards: np.ndarray, followed: np.ndarray) -> np.ndarray:
-    """dQ/du [M, S, A, D], and K_π ρ in the place of the temperature."""
+def _logit_slopes(
+    target: Target, u: np.ndarray, rewards: np.ndarray, followed: np.ndarray, told: np.ndarray
+) -> np.ndarray:
+    """dQ/du [M, told, A, D] in some states, and K_π ρ in the place of the temperature."""
     environment, anatomy = target.environment, target.anatomy
     num_states, num_actions = environment.num_states, environment.num_actions
     moves = environment.discount * environment.tensor  # [S, A, S]
@@ -123,32 +176,30 @@ def _logit_slopes(target: Target, u: np.ndarray, rewards: np.ndarray, followed: 
     size = anatomy.num_rewards
     x = u[:, :size]
     # dρ/du, rewards as a flat table [S·(1 or A)]
-    if anatomy.link == NORMALISED:
-        flat = rewards.reshape(len(u), -1)[:, anatomy.places]
-        inner = flat[:, :, None] * (np.eye(size) - flat[:, None, :])
-    elif anatomy.link == LINEAR:
-        inner = np.broadcast_to(np.eye(size), (len(u), size, size))
-    else:
-        value = 1.0 / (1.0 + np.exp(-x))
-        inner = (value * (1 - value))[:, :, None] * np.eye(size)
     cells = num_states * (num_actions if anatomy.on_pairs else 1)
-    spread = np.zeros((cells, size))
     if anatomy.features.size:
         spread = anatomy.features
     else:
+        spread = np.zeros((cells, size))
         spread[anatomy.places, np.arange(size)] = 1.0
-    slopes = np.zeros((len(u), num_states, num_actions, u.shape[1]))
-    directions = spread @ inner  # [M, cells, K]
-    columns = [directions, rewards.reshape(len(u), cells, 1)]
-    stacked = np.concatenate(columns, axis=2)  # the last column is ρ itself
+    if anatomy.link == NORMALISED:
+        flat = rewards.reshape(len(u), -1)[:, anatomy.places]
+        directions = spread @ (flat[:, :, None] * (np.eye(size) - flat[:, None, :]))  # [M, cells, K]
+    elif anatomy.link == LINEAR:
+        directions = np.broadcast_to(spread, (len(u), cells, size))
+    else:
+        value = 1.0 / (1.0 + np.exp(-x))
+        directions = spread * (value * (1 - value))[:, None, :]
+    stacked = np.concatenate([directions, rewards.reshape(len(u), cells, 1)], axis=2)  # the last column is ρ itself
     if anatomy.on_pairs:
         here = stacked.reshape(len(u), num_states, num_actions, -1)
         received = np.einsum("msa,msak->msk", followed, here)
     else:
-        here = np.repeat(stacked[:, :, None, :], num_actions, axis=2)
+        here = np.broadcast_to(stacked[:, :, None, :], (len(u), num_states, num_actions, size + 1))
         received = stacked
-    future = np.einsum("sat,mtk->msak", moves, visits @ received)
-    total = here + future
+    future = moves[told].reshape(-1, num_states) @ (visits @ received)
+    total = here[:, told] + future.reshape(len(u), len(told), num_actions, size + 1)
+    slopes = np.zeros((len(u), len(told), num_actions, u.shape[1]))
     slopes[..., :size] = total[..., :-1]
     if anatomy.temperature >= 0:
         slopes[..., anatomy.temperature] = total[..., -1]

@@ -8,7 +8,8 @@ each chain:
     tasks       a path of each task given its population
     carry       a path of each population, whose tasks keep their z and so are carried along
     population  paths of each population given its tasks' u, which need no plans
-    totals      the sums that Dirichlet rewards are shares of, drawn anew; then z for the same u
+    totals      the sums that Dirichlet rewards are shares of, drawn anew
+    faint       concentrations, each with the rewards that are too faint to be seen (`device_faint`); then z for the u
 
 Chains share what they learn in warm-up: steps are adapted to what all of them accept, shapes to where all of them are.
 They begin at few places, each of which is the start of a whole superchain: whether superchains have forgotten their
@@ -40,6 +41,7 @@ from manymotives.inference.device_density import (
     tasks_at,
     with_totals,
 )
+from manymotives.inference.device_faint import Place, has_faint, move_faint
 from manymotives.inference.device_layout import Data, Layout, data_of, layout_of
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws
@@ -49,6 +51,7 @@ from manymotives.planning import plan
 
 LONGEST_PATH = 6  # steps, as of the compiled chains; drawn once for all chains
 GIVEN_PATHS = 2  # of a population given its tasks
+FAINT_MOVES = 3
 SUPERCHAINS = 16
 ADAPTATIONS = 12  # of shapes, during warm-up
 SETTLED = 0.85  # share of warm-up after which only steps are tuned
@@ -341,7 +344,7 @@ def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, le
 
 def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, steps: Any) -> tuple[State, Tally]:
     """All moves of all chains once; `steps` [2 + GIVEN_PATHS] of paths."""
-    refresh_key, task_key, carry_key, given_key, total_key = jax.random.split(key, 5)
+    refresh_key, task_key, carry_key, given_key, faint_key, total_key = jax.random.split(key, 6)
     _, values, _ = populations_at(layout, data, state.hyper_z)
     state, refreshments = _refresh(layout, data, values, state, refresh_key)
 
@@ -354,7 +357,9 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
     if layout.num_hyper == 0:
         u, _ = tasks_at(layout, data, values, state.task_z)
         nowhere = jnp.zeros((layout.num_groups, u.shape[2]), u.dtype)
-        return _settled(layout, data, values, u, state, total_key), Tally(chance, refreshments, nowhere, nowhere)
+        u = with_totals(layout, data, values, u, total_key)
+        state = state._replace(task_z=latent_of(layout, data, values, u, state.task_z))
+        return state, Tally(chance, refreshments, nowhere, nowhere)
 
     def judge_carried(z: Any, seen: Any, again: bool) -> Judged:
         return judge_populations(layout, data, z, state.task_z, seen, again)
@@ -381,14 +386,15 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
 
     hyper_z, given = lax.scan(alone, state.hyper_z, (jax.random.split(given_key, GIVEN_PATHS), steps[2:]))
     _, values, _ = populations_at(layout, data, hyper_z)
-    state = _settled(layout, data, values, u, state._replace(hyper_z=hyper_z), total_key)
+    u = with_totals(layout, data, values, u, total_key)  # populations have moved as if there were none
+    if has_faint(layout):
+        keys = jax.random.split(faint_key, FAINT_MOVES)
+        first = Place(hyper_z, u, *state[2:])
+        (hyper_z, u, *seen), _ = lax.scan(lambda place, key: (move_faint(layout, data, place, key), None), first, keys)
+        state = State(hyper_z, state.task_z, *seen)
+        _, values, _ = populations_at(layout, data, hyper_z)
+    state = state._replace(hyper_z=hyper_z, task_z=latent_of(layout, data, values, u, state.task_z))
     return state, Tally(chance, refreshments, carried, given.mean(axis=0))
-
-
-def _settled(layout: Layout, data: Data, values: Any, u: Any, state: State, key: Any) -> State:
-    """Totals drawn anew, and z of the tasks' u for a population that has moved without them."""
-    u = with_totals(layout, data, values, u, key)
-    return state._replace(task_z=latent_of(layout, data, values, u, state.task_z))
 
 
 def _refresh(layout: Layout, data: Data, values: Any, state: State, key: Any) -> tuple[State, Any]:

@@ -56,6 +56,7 @@ class Room(NamedTuple):
     task_slope: np.ndarray  # [M, D] gradient in the tasks' z
     population_slope: np.ndarray  # [G, H] in the populations' z
     bends: np.ndarray  # [M, D, 6] derivatives: of u in z, a, b; of log p(u) in u; of log du/dz in a, b
+    hyper_bends: np.ndarray  # [G, H] of the hyperparameters themselves in their z
     sums: np.ndarray  # [G, D, 2] of the tasks' statistics
 
 
@@ -81,6 +82,7 @@ def latent_room(world, anatomy, num_tasks, num_groups):
         np.zeros((num_tasks, size)),
         np.zeros((num_groups, num_hyper)),
         np.zeros((num_tasks, size, 6)),
+        np.zeros((num_groups, num_hyper)),
         np.zeros((num_groups, size, 2)),
     )
 
@@ -194,6 +196,7 @@ def _conclude(anatomy, room, hyper_z):
     families, source = anatomy.families, anatomy.source
     hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
     values, lift, bends, sums, found = room.values, room.lift, room.bends, room.sums, room.log_likelihood
+    hyper_bends = room.hyper_bends
     task_slope, population_slope = room.task_slope, room.population_slope
     task_density, population_density = room.task_density, room.population_density
     group_size = anatomy.group_size
@@ -224,7 +227,8 @@ def _conclude(anatomy, room, hyper_z):
             family, x = hyper_families[j], values[g, j]
             by_coordinate = 1.0 if family == NORMAL else x * (1.0 - x) if family == BETA else x
             by_z = placed(family, hyper_z[g, j], constants[j, 0], constants[j, 1])[2]
-            population_slope[g, j] += by_z * by_coordinate * into[j]
+            hyper_bends[g, j] = by_z * by_coordinate
+            population_slope[g, j] += hyper_bends[g, j] * into[j]
         for m in range(g * group_size, (g + 1) * group_size):
             task_density[m] += normaliser + found[m]
             if not task_density[m] < np.inf:

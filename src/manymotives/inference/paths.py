@@ -1,8 +1,9 @@
 """Hamiltonian paths, compiled: a task, or a population that carries its tasks along, follows the gradient for a while.
 
 Paths are taken in z (see `latent`), given a random momentum r, by the leapfrog rule in y with z = F y: what is long and
-narrow in z is round in y. A task's path leaves its population where it is, so that all tasks follow theirs at once,
-each with a step of its own and each accepted or not by itself. A population's path keeps its tasks' z.
+narrow in z is round in y (F is a lower triangle). A task's path leaves its population where it is, so that all tasks
+follow theirs at once, each with a step of its own and each accepted or not by itself. A population's path keeps its
+tasks' z.
 
 How many steps a path has is drawn anew each time: paths of one length may come back to where they began.
 
@@ -37,11 +38,12 @@ def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, a
     _return(state, room)
     judge_again(anatomy, room, hyper_z, z)
     energy = _kinetic(momentum) - room.task_density
-    for _ in range(1 + int(rng.random() * longest)):
-        _kick(momentum, room.task_slope, frame, step)
+    count = 1 + int(rng.random() * longest)
+    _kick(momentum, room.task_slope, frame, step, 0.5)
+    for n in range(count):
         _drift(z, momentum, frame, step)
         judge(world, anatomy, data, room, hyper_z, z)
-        _kick(momentum, room.task_slope, frame, step)
+        _kick(momentum, room.task_slope, frame, step, 1.0 if n < count - 1 else 0.5)
     energy -= _kinetic(momentum) - room.task_density
     for m in range(len(z)):
         chance = math.exp(min(0.0, energy[m])) if energy[m] > -np.inf else 0.0
@@ -61,11 +63,12 @@ def follow_populations(rng, world, anatomy, data, state, frame, step, longest, r
     _return(state, room)
     judge_again(anatomy, room, z, task_z)
     energy = _kinetic(momentum) - room.population_density
-    for _ in range(1 + int(rng.random() * longest)):
-        _kick(momentum, room.population_slope, frame, step)
+    count = 1 + int(rng.random() * longest)
+    _kick(momentum, room.population_slope, frame, step, 0.5)
+    for n in range(count):
         _drift(z, momentum, frame, step)
         judge(world, anatomy, data, room, z, task_z)
-        _kick(momentum, room.population_slope, frame, step)
+        _kick(momentum, room.population_slope, frame, step, 1.0 if n < count - 1 else 0.5)
     energy -= _kinetic(momentum) - room.population_density
     for g in range(len(z)):
         chance = math.exp(min(0.0, energy[g])) if energy[g] > -np.inf else 0.0
@@ -117,13 +120,13 @@ def _kinetic(momentum):
 
 
 @_compiled
-def _kick(momentum, slope, frame, step):
-    """r += step / 2 · Fᵀ ∇."""
+def _kick(momentum, slope, frame, step, share):
+    """r += share · step · Fᵀ ∇."""
     count, size = momentum.shape
     for k in range(count):
         for i in range(size):
-            force = 0.5 * step[k] * slope[k, i]
-            for j in range(size):
+            force = share * step[k] * slope[k, i]
+            for j in range(i + 1):
                 momentum[k, j] += frame[k, i, j] * force
 
 
@@ -134,6 +137,6 @@ def _drift(z, momentum, frame, step):
     for k in range(count):
         for i in range(size):
             total = 0.0
-            for j in range(size):
+            for j in range(i + 1):
                 total += frame[k, i, j] * momentum[k, j]
             z[k, i] += step[k] * total

@@ -37,16 +37,17 @@ def move_population(rng, anatomy, state, proposal, g, tally):
     sums = _sums(anatomy, state.tasks, g)
     parameters = np.empty((len(anatomy.families), 2))
     set_parameters(anatomy, hyper, g, parameters)
+    reach = _reach(anatomy)
     for j in range(hyper.shape[1]):
         here = hyper[g, j]
         there = here + scale[g, j] * rng.standard_normal()
-        before = _hyper_density(here, anatomy, sums, parameters, j)
-        gain = _hyper_density(there, anatomy, sums, parameters, j) - before
+        before = _hyper_density(here, anatomy, sums, parameters, j, reach)
+        gain = _hyper_density(there, anatomy, sums, parameters, j, reach) - before
         if math.log1p(-rng.random()) < gain:
             hyper[g, j] = there
             accepted[g, j] += 1.0
         else:
-            put(anatomy, parameters, j, natural(anatomy.hyper_families[j], here))
+            put(anatomy.source, parameters, j, natural(anatomy.hyper_families[j], here), reach[j, 0], reach[j, 1])
 
 
 @_compiled
@@ -59,9 +60,10 @@ def draw_population(rng, anatomy, state, g):
     sums = _sums(anatomy, state.tasks, g)
     parameters = np.empty((len(families), 2))
     set_parameters(anatomy, hyper, g, parameters)
+    reach = _reach(anatomy)
     for j in range(len(hyper_families)):
         conjugate = False
-        for d in range(shares, len(families)):
+        for d in range(max(shares, reach[j, 0]), reach[j, 1]):
             if source[d, 1] == j and families[d] == GAMMA and hyper_families[j] == GAMMA:
                 # the rate of a Gamma has a Gamma
                 shape = constants[j, 0] + count * parameters[d, 0]
@@ -75,17 +77,17 @@ def draw_population(rng, anatomy, state, g):
                 conjugate = True
         if not conjugate:
             here = hyper[g, j]
-            level = _hyper_density(here, anatomy, sums, parameters, j) + math.log1p(-rng.random())
+            level = _hyper_density(here, anatomy, sums, parameters, j, reach) + math.log1p(-rng.random())
             left = here - SLICE_WIDTH * rng.random()
             right = left + SLICE_WIDTH
             stage, there = STEP_LEFT, left
             for _ in range(SLICE_STEPS):
-                inside = _hyper_density(there, anatomy, sums, parameters, j) > level
+                inside = _hyper_density(there, anatomy, sums, parameters, j, reach) > level
                 stage, there, left, right = next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
                 if stage == DONE:
                     hyper[g, j] = there
                     break
-        put(anatomy, parameters, j, natural(hyper_families[j], hyper[g, j]))
+        put(source, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
 
 
 @_compiled
@@ -104,7 +106,7 @@ def refresh_totals(rng, anatomy, state, g):
 
 
 @_compiled
-def _hyper_density(value, anatomy, sums, parameters, j):
+def _hyper_density(value, anatomy, sums, parameters, j, reach):
     """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' sums and all others.
 
     Leaves its value in `parameters` [D, 2].
@@ -118,13 +120,10 @@ def _hyper_density(value, anatomy, sums, parameters, j):
     first, second = statistics(family, value)
     total = log_kernel(family, first, second, constants[j, 0], constants[j, 1])
     count = anatomy.group_size
-    concentration, is_concentration = 0.0, False
-    for d in range(len(families)):
-        for column in range(2):
-            if source[d, column] == j:
-                parameters[d, column] = x
+    is_concentration = False
+    put(source, parameters, j, x, reach[j, 0], reach[j, 1])
+    for d in range(reach[j, 0], reach[j, 1]):
         if d < shares:
-            concentration += parameters[d, 0]
             if source[d, 0] == j:  # one factor of a Dirichlet density; what joins the factors follows below
                 is_concentration = True
                 total += x * sums[d, 0] - count * math.lgamma(x)
@@ -132,8 +131,26 @@ def _hyper_density(value, anatomy, sums, parameters, j):
             a, b = parameters[d, 0], parameters[d, 1]
             total += count * log_normaliser(families[d], a, b) + log_kernel(families[d], sums[d, 0], sums[d, 1], a, b)
     if is_concentration:
+        concentration = 0.0
+        for d in range(shares):
+            concentration += parameters[d, 0]
         total += count * math.lgamma(concentration)
     return -np.inf if math.isnan(total) else total
+
+
+@_compiled
+def _reach(anatomy):
+    """[H, 2] from which coordinate to before which each hyperparameter is a parameter."""
+    source = anatomy.source
+    reach = np.zeros((len(anatomy.hyper_families), 2), dtype=np.int64)
+    for d in range(len(source)):
+        for column in range(2):
+            j = source[d, column]
+            if j >= 0:
+                if reach[j, 1] == 0:
+                    reach[j, 0] = d
+                reach[j, 1] = d + 1
+    return reach
 
 
 @_compiled
@@ -155,10 +172,9 @@ def _sums(anatomy, tasks, g):
 
 
 @_compiled
-def put(anatomy, parameters, j, x):
-    """The j-th hyperparameter's value wherever it is a parameter."""
-    source = anatomy.source
-    for d in range(len(source)):
+def put(source, parameters, j, x, begin, end):
+    """The j-th hyperparameter's value wherever it is a parameter, from coordinate `begin` to before `end`."""
+    for d in range(begin, end):
         for column in range(2):
             if source[d, column] == j:
                 parameters[d, column] = x

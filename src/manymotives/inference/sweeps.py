@@ -370,7 +370,7 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
         gain[g] = log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
         set_parameters(anatomy, hyper, g, before)
         after[:] = before
-        put(anatomy, after, j, x)
+        put(source, after, j, x, 0, size)
         for d in range(size):
             if source[d, 0] != j and source[d, 1] != j:
                 continue

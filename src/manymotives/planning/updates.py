@@ -24,11 +24,13 @@ def plan_by_updates(world, plans, n, limit):
     """Plan greedily for the n-th reward, from the policy of the inverse that stands there."""
     rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
     inverse, taken, age, residual = plans.inverse, plans.taken, plans.age, plans.residual
-    num_states, per_state = world.num_states, rewards.shape[2]
+    num_states, num_actions, per_state = world.num_states, world.num_actions, rewards.shape[2]
     known = np.empty(num_states)  # r_π
     if age[n] < 0:  # no inverse yet
         for s in range(num_states):
             taken[n, s] = actions[n, s]
+            while world.forbidden[s * num_actions + taken[n, s]]:  # one is allowed everywhere
+                taken[n, s] = (taken[n, s] + 1) % num_actions
         _refresh(world, inverse, taken, age, n)
     residual[n] = np.inf
     for _ in range(limit):

@@ -32,7 +32,7 @@ from manymotives.scoring.prediction import CONTINUED, REFIT, REWEIGHTED, Predict
 from manymotives.scoring.reweighting import smoothed
 from manymotives.scoring.splits import Split, only
 
-NUMBERS = 20_000_000  # of policies kept at a time: draws × states × actions
+NUMBERS = 2_000_000  # of policies kept at a time: draws × states × actions
 POPULATIONS = 500  # draws of the population that tasks are drawn from …
 TASKS = 200  # … and tasks from each, at most
 NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
@@ -60,7 +60,8 @@ class Imagined:
         step = max(1, NUMBERS // 8 // size)
         parts = [target.log_policies(u[k : k + step], nobody[k : k + step]) for k in range(0, len(u), step)]
         log_policies = np.concatenate(parts).reshape(len(u), size)
-        return cls(np.where(np.isfinite(log_policies), log_policies, 0.0), len(kept), target.num_hyper == 0)
+        log_policies[~np.isfinite(log_policies)] = 0.0
+        return cls(log_policies, len(kept), target.num_hyper == 0)
 
     def log_likelihood(self, counts: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " N"]:
         return self.log_policies @ counts.ravel()
@@ -158,13 +159,12 @@ def _continued(
 ) -> tuple[Prediction, Imagined | None] | None:
     """The chains of a posterior, gone on without what is held out; None where they cannot."""
     method = contender.method
-    state: dict[str, Any] = {
-        str(name): np.array(value.values) for name, value in posterior.data["sampler"].data_vars.items()
-    }
+    state: dict[str, Any] = {str(name): value.values for name, value in posterior.data["sampler"].data_vars.items()}
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
         return None
     target = contender.model.bind(environment, only(demonstrations, split.trains))
     owner = np.arange(target.num_tasks)
+    state |= {name: state[name].copy() for name in ("log_likelihood", "stream")}  # what is changed below
     for chain, tasks in enumerate(state["tasks"]):
         state["log_likelihood"][chain] = target.log_likelihood(tasks, owner)
         stream = np.random.default_rng([*seeds, chain]).bit_generator.state

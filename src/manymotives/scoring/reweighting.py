@@ -26,7 +26,8 @@ def smoothed(log_weights: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " 
         return log_weights, float("-inf")
     if len(log_weights) < FEWEST or not np.isfinite(log_weights).all():
         return log_weights, float("inf")
-    found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
+    with np.errstate(all="ignore"):  # k̂ says what is wrong with weights; NumPy need not
+        found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
     return np.asarray(found), float(shape)
 
 
