@@ -142,6 +142,63 @@ def test_a_number_that_is_not_finite_is_an_error(tmp_path):
         in_threads([tiny(mean=float("nan"))], tmp_path)
 
 
+# ---- effects -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Names of all numbers of a run, by panel, as the page in the documentation has them."""
+    curves = pd.read_csv(HERE.parent / "docs" / "reproduction" / "curves.csv")
+    names = curves["measure"] + "/" + curves["series"] + "/" + curves["x"].map("{:g}".format)
+    return names.groupby(curves["panel"]).unique()
+
+
+def row_of(known, panel, rng):
+    own = {name: rng.uniform(1.0, 2.0) for name in known[panel.name]}
+    beside = {
+        f"{other}:{name}": rng.uniform(1.0, 2.0)
+        for claim in panel.claims
+        for other in claim.beside
+        for name in known[other]
+    }
+    return own | beside
+
+
+@pytest.mark.parametrize("panel", PANELS.values(), ids=list(PANELS))
+def test_every_claim_looks_at_what_it_says(panel, known):
+    rng = np.random.default_rng(0)
+    row, other = row_of(known, panel, rng), row_of(known, panel, rng)
+    for claim in panel.claims:
+        effect = claim.effect(row)
+        assert effect not in (0.0, claim.effect(other))
+        if claim.unit == "log ratio":
+            continue
+        assert claim.effect({name: 2.0 * value for name, value in row.items()}) == pytest.approx(2.0 * effect)
+        both = {name: row[name] + other[name] for name in row}  # effects are linear: differences, slopes
+        assert claim.effect(both) == pytest.approx(effect + claim.effect(other))
+
+
+def claim(panel, name):
+    return next(each for each in PANELS[panel].claims if each.name == name).effect
+
+
+def test_effects_by_hand(known):
+    rng = np.random.default_rng(1)
+    row = row_of(known, PANELS["efficiency-1e4"], rng)
+    better = [row[f"loss/MRP-MC/{x}"] - row[f"loss/MPO-MC/{x}"] for x in (10, 100, 1000, 10000)]
+    assert claim("efficiency-1e4", "MPO-MC is more efficient than MRP-MC")(row) == pytest.approx(np.mean(better))
+    imitator = [row["loss/Imit/0"] - row[f"loss/MRP-MC/{x}"] for x in (10, 100, 1000, 10000)]
+    assert claim("efficiency-1e4", "MRP-MC is better than the imitator")(row) == pytest.approx(np.mean(imitator))
+    row = row_of(known, PANELS["tasks"], rng)
+    sizes = (1, 5, 20, 40)
+    gap = [row[f"loss/RP-MH/{size}"] - row[f"loss/MRP-MH/{size}"] for size in sizes]
+    line = np.polyfit(np.log10(sizes), gap, 1)[0]
+    assert claim("tasks", "the improvement over RP-MH increases")(row) == pytest.approx(line)
+    row = row_of(known, PANELS["temperature"], rng)
+    gap = [row[f"loss/soft/{c}"] - row[f"loss/RP-MH/{c}"] for c in (2, 4, 6, 8)]
+    assert claim("temperature", "RP-MH outperforms the demonstrator")(row) == pytest.approx(np.mean(gap))
+
+
 # ---- verdicts ------------------------------------------------------------------------------------------------------
 
 

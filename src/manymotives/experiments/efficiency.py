@@ -85,12 +85,11 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
 def between(worse: str, better: str) -> Callable[[Row], float]:
     """Loss of one method less loss of another, mean over samples; a method without samples has one loss."""
 
+    def loss(row: Row, name: str, samples: int) -> float:
+        return row.get(f"loss/{name}/{samples}", row.get(f"loss/{name}/0", np.nan))
+
     def effect(row: Row) -> float:
-        losses = (
-            (row.get(f"loss/{name}/{x}", row.get(f"loss/{name}/0", np.nan)) for x in SAMPLES)
-            for name in (worse, better)
-        )
-        return float(np.mean([high - low for high, low in zip(*losses)]))
+        return float(np.mean([loss(row, worse, samples) - loss(row, better, samples) for samples in SAMPLES]))
 
     return effect
 
