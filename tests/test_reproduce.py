@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -272,7 +273,7 @@ if __name__ == "__main__":
 """
 
 
-def killed_and_restarted(tmp_path, who):
+def killed_and_restarted(tmp_path, who, again):
     log, out, script = tmp_path / "log", tmp_path / "run", tmp_path / "script.py"
     script.write_text(SCRIPT.format(who=who, log=str(log), out=str(out)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
@@ -289,7 +290,7 @@ def killed_and_restarted(tmp_path, who):
     before = len(lines(log))
     time.sleep(0.5)
     assert len(lines(log)) == before
-    subprocess.run([sys.executable, script], env=environment, check=True)
+    again([tiny(pause=0.1, log=str(log))], out=out, runs=12)
     assert len(lines(log)) <= before + 12 - stored  # what was stored was not computed again
     in_threads([tiny(pause=0.0)], tmp_path / "whole", runs=12)
     curves = table(out)
@@ -298,12 +299,12 @@ def killed_and_restarted(tmp_path, who):
 
 
 def test_kill_9_and_restart_give_the_same_table(tmp_path):
-    killed_and_restarted(tmp_path, "{'executor': ThreadPoolExecutor(1)}")
+    killed_and_restarted(tmp_path, "{'executor': ThreadPoolExecutor(1)}", in_threads)
 
 
 @pytest.mark.long
 def test_kill_9_with_worker_processes(tmp_path):
-    killed_and_restarted(tmp_path, "{'workers': 2}")
+    killed_and_restarted(tmp_path, "{'workers': 2}", partial(reproduce, workers=2, progress=False))
 
 
 # ---- a cluster -------------------------------------------------------------------------------------------------------
