@@ -90,7 +90,7 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
         axes.set_yscale("symlog", linthresh=1.0)  # straight below 1, so that 0 has a place
         axes.yaxis.set_major_formatter("{x:g}")
     if look.measure == "loss":
-        axes.set_ylim(bottom=-0.02 * axes.get_ylim()[1])  # markers at 0 are seen whole
+        axes.set_ylim(bottom=-0.05 if look.log_y else -0.02 * axes.get_ylim()[1])  # markers at 0 are seen whole
     else:
         axes.axhline(0.0, color="#999999", linewidth=0.8, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
