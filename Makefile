@@ -1,6 +1,6 @@
-# make demo   a result in a minute: simulated subjects, what can be said of them, a report
+# make demo   a result in a minute or two: simulated subjects, what can be said of them, a report
 # make test   the tests                   make check  format, lint, types, architecture
-# make bench  speed against peers         make pins   recompute requirements.txt
+# make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: some hours on two cores
@@ -8,12 +8,15 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
 STAMP  := $(VENV)/.installed
+# without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test test-long fuzz mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
 
-demo: $(STAMP)
-	$(BIN)/manymotives demo --out demo
+demo: $(READY)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -22,7 +25,7 @@ test-long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m long
 
 fuzz: $(STAMP)
-	$(BIN)/python tests/tables_at_random.py --inputs 100000 --seconds 3600
+	$(BIN)/python tests/tables_at_random.py --seeds 0 50
 
 mixing: $(STAMP)
 	$(BIN)/python -m benchmarks.mixing
@@ -55,17 +58,25 @@ losses: $(STAMP)
 calibrate: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python tests/calibrate_at_length.py
 
-$(STAMP): requirements.txt pyproject.toml
+$(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "manymotives needs Python 3.11 or newer; pass PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $(STAMP)
+	$(PIP) --requirement requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
 
+$(STAMP): $(READY) requirements-dev.txt
+	$(PIP) --requirement requirements-dev.txt
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	touch $@
+
+# the first for what runs; the second for everything, at the same versions
+PINS = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
+  --no-emit-find-links pyproject.toml
 pins: $(STAMP)
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-annotate --no-header \
-	  --no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.txt
+	$(PINS) --all-extras --output-file requirements-dev.txt
+	$(PINS) --extra build --constraint requirements-dev.txt --output-file requirements.txt
 
 clean:
 	rm -rf $(VENV) .venv-peer demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """A run file holds what was fitted: every choice comes back in its place, with its names."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -53,3 +53,30 @@ def test_pooled_choices_keep_their_tasks(tmp_path):
     assert found.tasks == ("ann", "bob")
     assert found.warnings == ("beware",)
     assert np.array_equal(found.task, CHOICES.task)
+
+
+def test_an_estimated_environment_of_pairs_comes_back_with_its_mark(tmp_path):
+    place, choices = mm.estimate_environment(CHOICES, discount=0.9)
+    place = place.with_memory()
+    posterior = mm.fit(mm.RewardPolicyModel(), place, choices.with_memory(place), QUICK, progress=False)
+    posterior.save(tmp_path / "run.nc")
+    loaded = mm.load(tmp_path / "run.nc")
+    assert "estimated from these data" in loaded.environment.warnings[0]
+    assert_same(loaded.environment, place)
+    assert (loaded.demonstrations.transition_counts() != posterior.demonstrations.transition_counts()).nnz == 0
+
+
+def test_an_environment_comes_back_with_its_own_reward(tmp_path):
+    assert CHAIN.reward is not None
+    posterior = mm.fit(mm.RewardPolicyModel(), CHAIN, CHOICES, QUICK, progress=False)
+    posterior.save(tmp_path / "run.nc")
+    assert_same(mm.load(tmp_path / "run.nc").environment, CHAIN)
+
+
+def assert_same(found, given):
+    for field in fields(mm.Environment):
+        one, other = getattr(found, field.name), getattr(given, field.name)
+        if isinstance(other, np.ndarray):
+            np.testing.assert_allclose(one, other, rtol=1e-15, err_msg=field.name)
+        else:
+            assert one == other, field.name

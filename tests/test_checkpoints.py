@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.checkpoints import earlier_run, fit_in_blocks, identity_of, is_unfinished
 from manymotives.cli import app
+from manymotives.inference import InParts
+from manymotives.inference.progress import Report
 
 FIELD = mm.worlds.GridWorld((2, 2), slip=0.1, discount=0.9)
 REWARDS = np.random.default_rng(0).dirichlet(np.full(4, 0.3), size=3)
@@ -54,6 +56,8 @@ def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
     whole = mm.fit(MODEL, FIELD, DATA, method, seed=3, progress=False)
     for name in whole.data["posterior"].data_vars:
         np.testing.assert_array_equal(resumed.data["posterior"][name], whole.data["posterior"][name])
+    for name, rates in whole.data["sample_stats"].data_vars.items():  # of the whole run, not of its last block
+        np.testing.assert_allclose(resumed.data["sample_stats"][name], rates, rtol=1e-12)
     assert resumed.warnings == whole.warnings
     assert resumed.data.attrs["method"] == whole.data.attrs["method"]
     saved = mm.load(path)
@@ -112,6 +116,23 @@ def test_another_run_is_not_gone_on_with(tmp_path):
     assert earlier_run(path, identity_of(*given.values())) is not None
 
 
+def test_one_bar_goes_on_over_all_blocks(tmp_path, monkeypatch):
+    seen, expected = [], []
+    monkeypatch.setattr(Report, "update", lambda report, done, note="": seen.append(report.before + done))
+    monkeypatch.setattr(InParts, "expect", lambda bar, total: expected.append(total))
+    method = mm.Gibbs(chains=2, draws=170, warmup=20, thin=1)
+    with pytest.raises(Killed):
+        blocks(method, tmp_path / "run.nc", every=0.0, said=killed_after(100))
+    assert seen == sorted(seen)
+    assert seen[-1] == 2 * (20 + 100)
+    assert set(expected) == {2 * (20 + 170)}
+    seen.clear()
+    blocks(method, tmp_path / "run.nc", every=0.0, resume=True)
+    assert seen == sorted(seen)
+    assert seen[0] >= 2 * (20 + 100)  # from where the other run had stopped
+    assert seen[-1] == 2 * (20 + 170)
+
+
 # ---- a real process, really killed ---------------------------------------------------------------------------
 
 
@@ -154,3 +175,45 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     )
     whole = mm.fit(MODEL, environment, data, method, seed=0, progress=False)
     np.testing.assert_array_equal(mm.load(path).rewards, whole.rewards)
+    assert not list(tmp_path.glob(".*.tmp"))  # killed while it saved? The next to save has tidied up
+
+
+def unignored():
+    """Background jobs are started with Ctrl-C ignored, and so would be what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("when", ["after a checkpoint", pytest.param("before any", marks=pytest.mark.long)])
+def test_ctrl_c_ends_with_a_sentence_and_the_last_checkpoint_or_nothing(when, tmp_path):
+    FIELD.to_frame().to_csv(tmp_path / "environment.csv", index=False)
+    DATA.to_frame().to_csv(tmp_path / "choices.csv", index=False)
+    path = tmp_path / "run.nc"
+    words = command(tmp_path, 100_000, "--checkpoint", "0")
+    if when == "before any":
+        words[words.index("--warmup") + 1] = "1000000"
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from manymotives.cli import app; app()", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=unignored,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline().startswith("Columns: ")
+        patience = time.monotonic() + (120 if when == "after a checkpoint" else 5)
+        while not path.exists() and time.monotonic() < patience:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    last = said.strip().splitlines()[-1]
+    assert {found.name for found in tmp_path.iterdir()} - {"run.nc"} == {"choices.csv", "environment.csv"}
+    if when == "before any":
+        assert last == "Stopped. Nothing was written."
+        assert not path.exists()
+    else:
+        assert last == f"Stopped. What is in {path} is the last checkpoint: --resume goes on from it."
+        assert is_unfinished(mm.load(path))

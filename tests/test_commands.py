@@ -102,7 +102,7 @@ def test_json_is_all_that_machines_get(example, tmp_path):
     assert failed.exit_code == 2
     assert json.loads(failed.stdout) == {
         "error": "choices.csv has no column 'nowhere'. Its columns are 'subject', 'episode', 'step', 'state', "
-        "'action', 'next_state'.",
+        "'action', 'next_state'. Rename one of them, or name another.",
         "exit_code": 2,
     }
 
@@ -115,7 +115,7 @@ def test_stopping_by_hand_is_exit_code_130(example, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.checkpoints.fit", stopped)
     result = run("fit", folder / "choices.csv", "--out", tmp_path / "run.nc")
     assert result.exit_code == 130
-    assert "--resume goes on" in result.output
+    assert result.output.endswith("Stopped. Nothing was written.\n")
     assert not (tmp_path / "run.nc").exists()
 
 

@@ -248,7 +248,7 @@ def test_a_next_state_given_before_a_gap_is_counted_and_the_rest_is_filled_in():
 
 def test_a_next_state_that_is_not_the_following_state_is_refused():
     frame = pd.DataFrame({"task": 0, "state": [0, 1], "action": [0, 1], "then": [2, 3]})
-    with pytest.raises(mm.InputError, match=r"row 0 .* state 2 comes next, but the following step is in 1.*'then'"):
+    with pytest.raises(mm.InputError, match=r"'then', row 0 .*state 2 is said to .*following step is in 1"):
         mm.Demonstrations.from_frame(frame, ANYWHERE, next_state="then")
 
 
@@ -604,8 +604,8 @@ def test_actions_that_do_not_exist_are_refused_with_their_row():
         ({"state": [0, 9]}, {}, "column 'state', row 1 .*: unknown state 9"),
         ({"action": [0, 9]}, {}, "column 'action', row 1 .*: unknown action 9"),
         ({"task": [0, None]}, {}, "column 'task' is empty in row 1"),
-        ({"step": [4, 4]}, {"step": "step"}, r"rows 0 and 1 .* are the same step"),
-        ({"step": ["a", "b"]}, {"step": "step"}, "must hold numbers or times"),
+        ({"step": [4, 4]}, {"step": "step"}, r"rows 0 and 1 .*the same step twice"),
+        ({"step": ["a", "b"]}, {"step": "step"}, "'a' is neither a number nor a time"),
         ({"action": [None, None]}, {}, "nothing was demonstrated"),
         ({}, {"episode": "day"}, "no column 'day'"),
     ],

@@ -1,13 +1,16 @@
 """The report in a real browser: quiet, alone, usable with a mouse, on a phone, in the dark and on paper."""
 
+import json
 import os
 import re
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import chromium
 import manymotives as mm
+from manymotives.cli import app
 from test_report import NASTY, FakeScore
 
 FIELD = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
@@ -29,7 +32,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """One page of each model."""
+    """One page of each model, and one that went the way of the command line, with the scores that `compare` wrote."""
     folder = tmp_path_factory.mktemp("pages")
     data = mm.simulate(FIELD, TRUTH, mm.Softmax(5.0), steps=60, seed=0, tasks=NAMES)
     quick = mm.Metropolis(chains=2, draws=50, warmup=50, thin=1)
@@ -38,10 +41,30 @@ def pages(tmp_path_factory):
     return {
         "mrp": mm.report(posterior, folder / "mrp.html", score=[FakeScore()], truth=TRUTH, title="<h1>Field</h1>"),
         "mpo": mm.report(other, folder / "mpo.html"),
+        "scored": scored(folder),
     }
 
 
-@pytest.mark.parametrize("name", ["mrp", "mpo"])
+def scored(folder):
+    """From a run to its scores to its page, each from the file before."""
+    place = mm.worlds.GridWorld((2, 2), discount=0.9)
+    data = mm.simulate(place, TRUTH[:3, :4], mm.Softmax(5.0), steps=12, episodes=2, seed=0, tasks=NAMES[:3])
+    quick = mm.Metropolis(chains=2, draws=20, warmup=20, thin=1)
+    run, page, given = folder / "run.nc", folder / "scored.html", []
+    mm.fit(mm.RewardPolicyModel(), place, data, quick, seed=0, progress=False).save(run)
+    for what in (("episodes", "--folds", "2"), ("subjects", "--first", "0,1")):
+        out = folder / f"{what[0]}.json"
+        words = ["compare", str(run), "--hold-out", *what, "--ladder", "counts", "--out", str(out), "--json"]
+        said = CliRunner().invoke(app, words)
+        assert said.exit_code == 0, said.output
+        assert json.loads(said.stdout) == json.loads(out.read_text(encoding="utf-8"))
+        given += ["--score", str(out)]
+    made = CliRunner().invoke(app, ["report", str(run), *given, "--out", str(page)])
+    assert made.exit_code == 0, made.output
+    return page
+
+
+@pytest.mark.parametrize("name", ["mrp", "mpo", "scored"])
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [375, 1200])
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
@@ -52,6 +75,25 @@ def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     assert browser.run("[...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('svg *'))")
     light = sum(map(int, re.findall(r"\d+", browser.run("getComputedStyle(document.body).backgroundColor"))[:3]))
     assert light < 150 if dark else light > 600
+
+
+def test_the_ladder_has_every_rung_and_says_what_was_held_out(browser, pages):
+    browser.open(pages["scored"])
+    plain = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
+    held_out = (
+        "episodes of the same subjects (72 ",
+        "of whom nothing was known (36 ",
+        "after their first episode (36 ",
+    )
+    for number, what in enumerate(held_out):
+        assert what in browser.run(f"document.getElementById('plot-ladder{number}').closest('figure').textContent")
+        drawn = browser.run(
+            f"[...document.querySelectorAll('#plot-ladder{number} .row')].map((row) => row.dataset.tip)"
+        )
+        assert [tip.partition("\n")[0] for tip in drawn] == [*plain, "MRP"]
+        rows = f"[...document.querySelectorAll('#ladder table')[{number}].tBodies[0].rows]"
+        assert browser.run(f"{rows}.map((row) => row.children[0].textContent)") == [*plain, "MRP"]
+        assert browser.run(f"{rows}.at(-1).children[3].textContent") == "–"  # nothing lies above or below itself
 
 
 def test_names_stay_text(browser, pages):

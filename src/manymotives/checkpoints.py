@@ -7,8 +7,11 @@ Chains restore their state, so however a run is cut into blocks, its draws are t
 
 import hashlib
 import json
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fit import fit, load
-from manymotives.inference import MonteCarlo, NestedMonteCarlo
+from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
 from manymotives.posterior import Posterior
 from manymotives.records import record_of
 
@@ -53,24 +56,57 @@ def fit_in_blocks(
     """
     identity = identity_of(model, environment, demonstrations, method, seed)
     posterior = earlier_run(path, identity) if resume else None
-    goes_on = _goes_on(method)
-    speed, before = 0.0, 0
-    while posterior is None or not _is_finished(posterior, method):
-        done = 0 if posterior is None else _made(posterior)
-        wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
-        block = _block(method, wanted - done, speed * every, before) if goes_on else method.draws
-        part = replace(method, draws=block, **({"patience": 1} if hasattr(method, "patience") and goes_on else {}))
-        start = time.monotonic()
-        posterior = fit(model, environment, demonstrations, part, seed=seed, progress=progress, start=posterior)
-        if goes_on and _made(posterior) < done + block:
-            raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
-        warmup = getattr(method, "warmup", 0) if done == 0 else 0
-        speed, before = (block + warmup) / max(time.monotonic() - start, 1e-3), block
-        posterior = _marked(posterior, method, identity)
+    if posterior is not None and _is_finished(posterior, method):
+        return posterior
+    if not _goes_on(method):
+        made = fit(model, environment, demonstrations, method, seed=seed, progress=progress)
+        posterior = _marked(made, method, identity)
         posterior.save(path)
-        if said is not None and goes_on:
-            said(_made(posterior), wanted, speed)
+        return posterior
+    chains, warmup = getattr(method, "chains", 1), getattr(method, "warmup", 0)
+    begun = 0 if posterior is None else chains * (warmup + _made(posterior))
+    speed, before = 0.0, 0
+    with _presses() as pressed, Progress(progress).of(begun, "draws") as whole:
+        bar = InParts(whole, begun)
+        while posterior is None or not _is_finished(posterior, method):
+            done = 0 if posterior is None else _made(posterior)
+            wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
+            block = _block(method, wanted - done, speed * every, before)
+            part = replace(method, draws=block, **({"patience": 1} if hasattr(method, "patience") else {}))
+            start = time.monotonic()
+            bar.expect(chains * (warmup + wanted))
+            posterior = fit(model, environment, demonstrations, part, seed=seed, progress=bar, start=posterior)
+            if _made(posterior) < done + block:
+                raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
+            speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
+            before = block
+            posterior = _marked(posterior, method, identity)
+            posterior.save(path)
+            if said is not None:
+                said(_made(posterior), wanted, speed)
+            if pressed.is_set() and not _is_finished(posterior, method):
+                raise KeyboardInterrupt  # it came too late to stop the block
     return posterior
+
+
+@contextmanager
+def _presses() -> Iterator[threading.Event]:
+    """Whether Ctrl-C was pressed: whoever makes a block may catch it, and have the block's draws nonetheless."""
+    pressed = threading.Event()
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield pressed
+        return
+
+    def note(number: int, frame: Any) -> Any:
+        pressed.set()
+        return usual(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:

@@ -112,11 +112,10 @@ class Demonstrations:
         )
         del table, appearance, label_codes  # ten million rows are to fit in two gigabytes
         if environment is not None:
-            check_choices(rows, environment)
+            check_choices(rows, environment, column_name(action))
         episodes = tuple(label_names[int(pair) % len(label_names)] for pair in pairs)
-        steps = linked_steps(
-            rows, tasks=tasks, episodes=episodes, states=states, next_state_column=column_name(next_state)
-        )
+        columns = {word: column_name(column) for word, column in wanted.items() if column}
+        steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, columns=columns)
         demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
         return demonstrations if environment is None else demonstrations._with_impossible_moves(environment)
 

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from manymotives.errors import InputError, RowError
 from manymotives.labels import Label, checked_labels, index_of, indices_of
+from manymotives.moves import check_moves
 from manymotives.tables import Backend, Column, column_name, columns_of, frame_of
 from manymotives.transitions import (
     ROW_SUM_TOLERANCE,
@@ -144,28 +145,33 @@ class Environment:
             holes = np.flatnonzero(moves[word].isna())
             if holes.size:
                 raise RowError(
-                    f"the environment table has no {column_name(column)!r} in ",
+                    f"column {column_name(column)!r}, ",
                     (moves.index[holes[0]],),
-                    ". Fill it in; a row with a state and nothing else declares that state terminal.",
+                    ": this cell is empty. Fill it in; a row with a state and nothing else declares that state "
+                    "terminal.",
                 )
         probabilities = pd.to_numeric(moves["probability"], errors="coerce").to_numpy(dtype=float)
         if np.isnan(probabilities).any():
             row = moves.index[np.flatnonzero(np.isnan(probabilities))[0]]
             raise RowError(
-                f"the environment table's {probability!r} is not a number in ",
+                f"column {probability!r}, ",
                 (row,),
-                f": {table['probability'][row]!r}. Write it with a decimal point, such as 0.25.",
+                f": {table['probability'][row]!r} is not a number. Write it with a decimal point, such as 0.25.",
             )
         if states is None:
             states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
         if actions is None:
             actions = list(dict.fromkeys(moves["action"]))
         if not actions:
-            raise InputError("the environment table has no actions: every row only declares a terminal state.")
+            raise InputError(
+                "the environment table has no actions: every row only declares a terminal state. Write one row for "
+                "each move."
+            )
         here = indices_of(moves["state"], states, "state", column_name(state))
         act = indices_of(moves["action"], actions, "action", column_name(action))
         there = indices_of(moves["next_state"], states, "state", column_name(next_state))
-        _refuse_repeats(moves, here, act, there)
+        lasting = [*dict.fromkeys([*ends, *terminal])]
+        check_moves(moves, (here, act, there), probabilities, lasting, column_name(next_state), probability)
 
         num_states, num_actions = len(states), len(actions)
         rows = here * num_actions + act
@@ -179,7 +185,7 @@ class Environment:
             states=states,
             actions=actions,
             available=available,
-            terminal=[*dict.fromkeys([*ends, *terminal])],
+            terminal=lasting,
             start=start,
             reward=reward,
             coordinates=coordinates,
@@ -284,8 +290,13 @@ class Environment:
             coordinates=None if self.coordinates is None else self.coordinates[current],
             warnings=self.warnings,
         )
-        object.__setattr__(remembering, "pairs", read_only(pairs))
-        return remembering
+        return remembering.paired(pairs)
+
+    def paired(self, pairs: Int[np.ndarray, "S 2"]) -> "Environment":
+        """The same environment, whose states are these pairs of (previous, current) ones; see `with_memory`."""
+        known = copy(self)
+        object.__setattr__(known, "pairs", read_only(np.array(pairs, dtype=np.int64)))
+        return known
 
     def with_coordinates(self, places: Mapping[Label, tuple[float, float]]) -> "Environment":
         """The same environment, drawn with each state at its (x, y)."""
@@ -314,7 +325,9 @@ class Environment:
 
 def _checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
-        raise InputError(f"discount must lie in [0, 1); found {discount!r}.")
+        raise InputError(
+            f"discount must be at least 0 and below 1; found {discount!r}. For those who look far ahead: 0.99."
+        )
     return float(discount)
 
 
@@ -362,16 +375,3 @@ def _checked_coordinates(coordinates: Any, num_states: int) -> np.ndarray | None
     if places.shape != (num_states, 2) or not np.isfinite(places).all():
         raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
     return read_only(places)
-
-
-def _refuse_repeats(moves: pd.DataFrame, here: np.ndarray, act: np.ndarray, there: np.ndarray) -> None:
-    keys = pd.DataFrame({"here": here, "act": act, "there": there})
-    again = np.flatnonzero(keys.duplicated())
-    if again.size:
-        row = moves.iloc[again[0]]
-        raise RowError(
-            f"the environment table gives the probability of state {row['state']!r}, action {row['action']!r}, next "
-            f"state {row['next_state']!r} twice, again in ",
-            (moves.index[again[0]],),
-            ". Keep one.",
-        )

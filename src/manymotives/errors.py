@@ -21,4 +21,5 @@ class RowError(InputError):
 
     @staticmethod
     def _words(rows: Sequence[int]) -> str:
-        return f"row{'s' if len(rows) > 1 else ''} {' and '.join(map(str, rows))}"
+        *most, last = map(str, rows)
+        return f"rows {', '.join(most)} and {last}" if most else f"row {last}"

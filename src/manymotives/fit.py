@@ -80,7 +80,7 @@ def fit(
     method: Any = None,
     *,
     seed: Any = 0,
-    progress: bool = True,
+    progress: Any = True,
     start: Any = None,
 ) -> Posterior:
     """What each task wants, given what it did.
@@ -123,9 +123,10 @@ def fit(
     target = model.bind(environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
-    draws = chosen.run(target, seed=seed, progress=Progress(progress), state=state)
+    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    draws = chosen.run(target, seed=seed, progress=bar, state=state)
     if start is None and getattr(chosen, "patience", 1) > 1:
-        draws = _until_mixed(draws, chosen, model, target, demonstrations, seed, Progress(progress))
+        draws = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)
     data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
     data.attrs["method"] = json.dumps(record_of(chosen))
@@ -251,14 +252,18 @@ def _state_of(
 
 
 def _joined(before: xr.DataTree, after: xr.DataTree) -> xr.DataTree:
-    """Both sets of draws as one."""
+    """Both sets of draws as one; what is said of a chain, not of its draws, is a rate, and averaged over them."""
+    counts = [float(tree["posterior"].sizes["draw"]) for tree in (before, after)]
     groups = {name: after[name].to_dataset() for name in after.children}
     for name in ("posterior", "log_likelihood", "sample_stats"):
         old, new = before[name].to_dataset(), groups[name]
         made = [word for word in new.data_vars if "draw" in new[word].dims]
         joined = xr.concat([old[made], new[made]], dim="draw", join="exact")
         joined = joined.assign_coords(draw=np.arange(joined.sizes["draw"]))
-        groups[name] = joined.assign({word: new[word] for word in new.data_vars if word not in made})
+        others = {word: new[word] for word in new.data_vars if word not in made}
+        if name == "sample_stats":
+            others = {word: (counts[0] * old[word] + counts[1] * rate) / sum(counts) for word, rate in others.items()}
+        groups[name] = joined.assign(others)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = dict(after.attrs)
     return tree

@@ -9,6 +9,7 @@ import pandas as pd
 from manymotives.errors import InputError, RowError
 
 Label = Hashable
+MISSING = ("na", "n/a", "nan", "null", "none", "missing", ".", "-", "?")  # what people write for "nothing here"
 
 
 def checked_labels(names: Sequence[Label] | None, count: int, what: str) -> tuple[Label, ...]:
@@ -39,7 +40,7 @@ def index_of(label: Label, names: Sequence[Label], what: str) -> int:
     try:
         return names.index(label)
     except ValueError:
-        raise InputError(unknown_names([label], names, what)) from None
+        raise InputError(f"{unknown_names([label], names, what)} Use one of these.") from None
 
 
 def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str) -> np.ndarray:
@@ -49,9 +50,9 @@ def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str
     unknown = [name for name in found if name not in numbers]
     if unknown:
         first = values.index[np.flatnonzero(codes == list(found).index(unknown[0]))[0]]
-        raise RowError(
-            f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)} Correct it, or add it to them."
-        )
+        nothing = str(unknown[0]).strip().lower() in MISSING
+        cure = "Leave cells empty where nothing was recorded." if nothing else "Correct it, or add it to them."
+        raise RowError(f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)} {cure}")
     lookup = np.array([numbers[name] for name in found] + [-1], dtype=np.int64)
     return lookup[codes]  # factorize codes a missing value as −1, the last entry of the lookup
 

@@ -1,5 +1,6 @@
 """A table of steps in, in any order; checked, sorted and linked steps out, each knowing what came next."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +33,12 @@ def linked_steps(
     tasks: tuple[Label, ...],
     episodes: tuple[Label, ...],
     states: tuple[Label, ...],
-    next_state_column: str,
+    columns: Mapping[str, str],
 ) -> Steps:
     """Sort the rows, refuse repeated steps, and find what followed each of them.
 
-    Nothing follows across a gap: a jump in whole-numbered steps, or a row without a state.
+    Nothing follows across a gap: a jump in whole-numbered steps, or a row without a state. `columns`: what users call
+    the columns that they have.
     """
     order = None if _is_sorted(rows) else np.lexsort((rows["step"], rows["episode"]))  # episodes are sorted by task
     if order is not None:
@@ -47,11 +49,13 @@ def linked_steps(
     repeated = np.flatnonzero(same_episode & _as_above(step))
     if repeated.size:
         at = repeated[0]
+        same = {"task": repr(tasks[rows["task"][at]]), "episode": repr(episodes[episode[at]]), "step": str(step[at])}
+        named = ", ".join(f"{columns[word]} {value}" for word, value in same.items() if word in columns)
+        more = f"; {repeated.size - 1} more such" if repeated.size > 1 else ""
         raise RowError(
-            "",
+            f"column {columns['step']!r}, ",  # without it, steps are counted, and differ
             sorted((users(at - 1), users(at))),
-            f" are the same step: task {tasks[rows['task'][at]]!r}, episode {episodes[episode[at]]!r}, step "
-            f"{step[at]} ({repeated.size} such pair{'s' if repeated.size > 1 else ''}). Keep one of them.",
+            f": the same step twice ({named}{more}). Keep one of them, or number them in order.",
         )
 
     state, action, given = rows["state"], rows["action"], rows["next_state"]
@@ -66,13 +70,16 @@ def linked_steps(
     if clash.size:
         at = clash[0]
         raise RowError(
-            "",
+            f"column {columns['next_state']!r}, ",
             (users(at),),
-            f" says that state {states[given[at]]!r} comes next, but the following step is in "
-            f"{states[follower[at]]!r}. Mark where episodes begin, or leave {next_state_column!r} out.",
+            f": state {states[given[at]]!r} is said to come next, but the following step is in "
+            f"{states[follower[at]]!r}. Mark where episodes begin, or leave the column out.",
         )
     if not (known & (action != NONE)).any():
-        raise InputError("there is no row with both a state and an action: nothing was demonstrated.")
+        raise InputError(
+            f"no row has both a state (column {columns['state']!r}) and an action (column {columns['action']!r}): "
+            "nothing was demonstrated. Fill both in where something was chosen."
+        )
 
     warnings = []
     if not known.all():
@@ -105,8 +112,8 @@ def _is_sorted(rows: dict[str, np.ndarray]) -> bool:
     return bool(((ahead > behind) | ((ahead == behind) & (step[1:] >= step[:-1]))).all())
 
 
-def check_choices(rows: dict[str, np.ndarray], environment: Environment) -> None:
-    """Every action taken exists where it was taken."""
+def check_choices(rows: dict[str, np.ndarray], environment: Environment, column: str) -> None:
+    """Every action taken exists where it was taken; `column`: what users call that of actions."""
     state, action = rows["state"], rows["action"]
     chosen = np.flatnonzero((state != NONE) & (action != NONE))
     wrong = chosen[~environment.available[state[chosen], action[chosen]]]
@@ -117,16 +124,17 @@ def check_choices(rows: dict[str, np.ndarray], environment: Environment) -> None
     more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
     if environment.is_terminal[state[at]]:
         raise RowError(
-            "",
+            f"column {column!r}, ",
             (at,),
             f": action {what!r} is taken in state {where!r}, which is terminal{more}. Leave the action empty there, or "
             "start a new episode.",
         )
     possible = [environment.actions[a] for a in np.flatnonzero(environment.available[state[at]])]
     raise RowError(
-        "",
+        f"column {column!r}, ",
         (at,),
-        f": action {what!r} does not exist in state {where!r}{more}. There one can: {', '.join(map(repr, possible))}.",
+        f": action {what!r} does not exist in state {where!r}{more}. There one can: {', '.join(map(repr, possible))}. "
+        "Correct it, or add that move to the environment.",
     )
 
 
@@ -140,9 +148,10 @@ def ordered_steps(column: pd.Series, name: str) -> np.ndarray:
     if wrong.size:
         found = column.iloc[wrong[0]]
         raise RowError(
-            f"column {name!r} must hold numbers or times, which say what came first; in ",
+            f"column {name!r}, ",
             (wrong[0],),
-            f" it holds {found.item() if isinstance(found, np.generic) else found!r}.",
+            f": {found.item() if isinstance(found, np.generic) else found!r} is neither a number nor a time, so it "
+            "does not say what came first. Write one of these.",
         )
     if kinds.is_integer_dtype(column.dtype):
         return column.to_numpy(dtype=np.int64)

@@ -36,10 +36,10 @@ def columns_of(frame: Any, wanted: Mapping[str, Column | None], kind: str) -> pd
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
             f"{kind} has no column{plural} {', '.join(map(repr, missing))}. Its columns are "
-            f"{', '.join(map(repr, table.columns)) or 'none'}."
+            f"{', '.join(map(repr, table.columns)) or 'none'}. Rename one of them, or name another."
         )
     if len(table) == 0:
-        raise InputError(f"{kind} has no rows.")
+        raise InputError(f"{kind} has no rows. Write one row for each step or move.")
     columns = {column: _column(table[column]) for column in asked}
     return pd.DataFrame({ours: _joined([columns[each] for each in theirs], theirs) for ours, theirs in named.items()})
 

@@ -1,7 +1,7 @@
 """What all commands share: how they speak, to people or to machines, and how they fail."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +41,11 @@ class Speaker:
         return typer.Exit(code)
 
     @contextmanager
-    def failures(self, out: Path | None, unless_stopped: str = "") -> Iterator[None]:
-        """Bad input, a place that cannot be written to and Ctrl-C as a sentence and an exit code."""
+    def failures(self, out: Path | None, after_stopping: Callable[[], str] = str) -> Iterator[None]:
+        """Bad input, a place that cannot be written to and Ctrl-C as a sentence and an exit code.
+
+        `after_stopping`: what to add where somebody pressed Ctrl-C.
+        """
         try:
             yield
         except InputError as error:
@@ -52,4 +55,4 @@ class Speaker:
                 f"Cannot write to {out or error.filename}: {error.strerror or error}.", INPUT_ERROR
             ) from None
         except KeyboardInterrupt:
-            raise self.fail(f"Stopped. {unless_stopped}".strip(), INTERRUPTED) from None
+            raise self.fail(f"Stopped. {after_stopping()}".strip(), INTERRUPTED) from None

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manymotives.commands.common import Speaker
+from manymotives.compilation import compile_first
 from manymotives.demo import simulated_field
 
 
@@ -25,10 +26,11 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     console.print(
         f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
-        "to be in some places more than in others; from the steps alone we infer where. (Compiling takes a minute "
-        "the first time.)",
+        "to be in some places more than in others; from the steps alone we infer where. (The first time, "
+        "compiling takes most of a minute.)",
         soft_wrap=True,
     )
+    compile_first()
     result = simulated_field(tasks=tasks, steps=steps, seed=seed)
     found = result.table
     table = Table(title=f"What {tasks} subjects want, inferred from {steps} steps each")

@@ -15,6 +15,7 @@ from manymotives.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
 from manymotives.choice import Softmax
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
+from manymotives.compilation import compile_first, is_compiled
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -142,7 +143,7 @@ def fit(
     """
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
-    with speaker.failures(target, f"What is in {target} is the last checkpoint, if any: --resume goes on from it."):
+    with speaker.failures(target, lambda: _left(target)):
         where = on or (On.pairs if history else On.states)
         chosen_model = _model(model, reward, where, inverse_temperature)
         chosen_method = _method(model, method, draws=draws, chains=chains, warmup=warmup, thin=thin, patience=patience)
@@ -173,6 +174,9 @@ def fit(
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
             return
+        if isinstance(chosen_method, inference.HMC) and not is_compiled():
+            speaker.say("Compiling, this first time only: most of a minute.")
+            compile_first()
         began = time.monotonic()
         posterior = fit_in_blocks(
             chosen_model,
@@ -184,7 +188,7 @@ def fit(
             resume=resume and not force,
             every=checkpoint,
             progress=not as_json,
-            said=None if as_json else _said(target),
+            said=None if as_json or Console(stderr=True).is_terminal else _said(target),  # a terminal has a bar
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
@@ -242,7 +246,7 @@ def _introduce(speaker: Speaker, inputs: Inputs) -> None:
 
 
 def _said(target: Path) -> Said:
-    """A line on the terminal after each checkpoint: how far, how fast, how long still."""
+    """A line in the log after each checkpoint: how far, how fast, how long still."""
     console = Console(stderr=True)
 
     def said(made: int, wanted: int, rate: float) -> None:
@@ -252,6 +256,13 @@ def _said(target: Path) -> Said:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     return said
+
+
+def _left(target: Path) -> str:
+    """What is there when a run was stopped by hand."""
+    if not target.exists():
+        return "Nothing was written."
+    return f"What is in {target} is the last checkpoint: --resume goes on from it."
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:

@@ -16,11 +16,10 @@ from manymotives.estimation import estimate_environment
 from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
 from manymotives.io.columns import Columns, choice_columns, environment_columns
 from manymotives.io.files import rows_of
-from manymotives.labels import Label
+from manymotives.labels import MISSING, Label
 from manymotives.tables import Column
 
 GYMNASIUM = "gymnasium:"
-MISSING = ("na", "n/a", "nan", "null", "none", "missing", ".", "-", "?")  # what people write for "nothing here"
 SHORT = 5  # choices, below which a subject says little
 
 
@@ -144,7 +143,7 @@ def _places(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, flo
         if table[axis].dtype.kind not in "iuf" or table[axis].isna().any():
             bad = [not isinstance(value, int | float | np.number) or np.isnan(value) for value in table[axis]]
             with rows_of(path, table):
-                raise RowError(f"column {axis!r} is not a number in ", (int(np.argmax(bad)),), ". Write one.")
+                raise RowError(f"column {axis!r}, ", (int(np.argmax(bad)),), ": this is not a number. Write one.")
     names = _known([str(name) for name in table["state"]], states)
     return {name: (float(x), float(y)) for name, x, y in zip(names, table["x"], table["y"])}
 

@@ -8,7 +8,7 @@ from manymotives.inference.metropolis import Metropolis
 from manymotives.inference.monte_carlo import MonteCarlo
 from manymotives.inference.nested_monte_carlo import NestedMonteCarlo
 from manymotives.inference.optimality_monte_carlo import OptimalityMonteCarlo
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import InParts, Progress
 
 METHODS = (HMC, Gibbs, Metropolis, NestedMonteCarlo, MonteCarlo, EmpiricalBayes)  # of RewardPolicyModel
 
@@ -18,6 +18,7 @@ __all__ = [
     "Draws",
     "EmpiricalBayes",
     "Gibbs",
+    "InParts",
     "Method",
     "Metropolis",
     "MonteCarlo",

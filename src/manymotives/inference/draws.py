@@ -21,12 +21,12 @@ class Draws:
     state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to go on, if it can
 
     def followed_by(self, later: "Draws") -> "Draws":
-        """These and later ones of the same chains; what is said of a whole run is said of the later."""
-        statistics = dict(later.statistics)
-        for name, (dims, values) in later.statistics.items():
-            if "draw" in dims:
-                axis = dims.index("draw")
-                statistics[name] = (dims, np.concatenate([self.statistics[name][1], values], axis=axis))
+        """These and later ones of the same chains; what is said of chains is a rate, and averaged over their draws."""
+        statistics, share = {}, self.tasks.shape[1] / (self.tasks.shape[1] + later.tasks.shape[1])
+        for name, (dims, new) in later.statistics.items():
+            old = self.statistics[name][1]
+            joined = np.concatenate([old, new], axis=dims.index("draw")) if "draw" in dims else None
+            statistics[name] = (dims, share * old + (1 - share) * new if joined is None else joined)
         return Draws(
             tasks=np.concatenate([self.tasks, later.tasks], axis=1),
             hyper=np.concatenate([self.hyper, later.hyper], axis=1),

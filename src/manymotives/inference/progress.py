@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -38,6 +38,23 @@ class Progress:
         sys.stderr.flush()
 
 
+class InParts(Progress):
+    """One bar for several runs, each a part of the whole: what one does comes on top of what those before it did."""
+
+    def __init__(self, whole: "Report", before: int = 0) -> None:
+        super().__init__(whole.bar.disable is False)
+        self.whole = replace(whole, before=before, begun=before)
+
+    @contextmanager
+    def of(self, total: int, unit: str) -> Iterator["Report"]:
+        yield self.whole
+        self.whole = replace(self.whole, before=self.whole.before + total)
+
+    def expect(self, total: int) -> None:
+        """So much there will be, all in all, as far as one knows."""
+        self.whole.bar.update(self.whole.task, total=total)  # type: ignore[arg-type]
+
+
 @dataclass
 class Report:
     """One bar."""
@@ -46,9 +63,11 @@ class Report:
     task: int
     unit: str
     begin: float
+    before: int = 0  # pieces of earlier parts
+    begun: int = 0  # pieces done before `begin`
 
     def update(self, done: int, note: str = "") -> None:
         """So much is done."""
-        elapsed = time.monotonic() - self.begin
-        rate = f"{done / elapsed:,.0f} {self.unit}/s" if done else ""
-        self.bar.update(self.task, completed=done, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]
+        elapsed, made = time.monotonic() - self.begin, self.before + done
+        rate = f"{(made - self.begun) / elapsed:,.0f} {self.unit}/s" if made > self.begun else ""
+        self.bar.update(self.task, completed=made, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]

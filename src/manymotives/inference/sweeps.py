@@ -4,7 +4,8 @@ A sweep moves every task twice, many tasks at a time because they are independen
 population, first together with its tasks and then without them:
 
     walk        a random step in a task's coordinates; accept with the ratio of likelihood × prior
-    refresh     some coordinates drawn anew from the prior given the population; accept with the ratio of likelihoods
+    refresh     some coordinates drawn anew from the prior given the population; accept with the ratio of likelihoods.
+                Or two rewards change places
     carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep about the
                 quantile of the population they were at; accept with the ratio of everything
     population  every hyperparameter, given the tasks' coordinates
@@ -64,6 +65,7 @@ from manymotives.planning.addresses import address_of
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import World
 
+EXCHANGED = 0.3  # share of refreshments that exchange two rewards instead: another state may explain as much
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
@@ -238,6 +240,8 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
             gain[n] = 0.0
             if begin + n < num_tasks:
                 gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
+            elif anatomy.num_rewards > 1 and rng.random() < EXCHANGED:
+                gain[n] = _exchange(rng, families, parameters, trial, n, anatomy.num_rewards)
             else:  # drawn from the prior, which cancels
                 _refresh(rng, families, parameters, trial, n, walk_size)
         judge_trials(world, anatomy, data, plans, trial, owner, count, found)
@@ -281,6 +285,22 @@ def _refresh(rng, families, parameters, trial, n, size):
         for d in range(size):
             if rng.random() < share:
                 trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
+
+
+@_compiled
+def _exchange(rng, families, parameters, trial, n, size):
+    """Two rewards of the n-th trial change places; the gain in log prior density."""
+    d = min(int(rng.random() * size), size - 1)
+    e = (d + 1 + min(int(rng.random() * (size - 1)), size - 2)) % size
+    here, there = trial[n, d], trial[n, e]
+    first, second = statistics(families[d], here)
+    other_first, other_second = statistics(families[e], there)
+    gain = log_kernel(families[d], other_first, other_second, parameters[d, 0], parameters[d, 1])
+    gain += log_kernel(families[e], first, second, parameters[e, 0], parameters[e, 1])
+    gain -= log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
+    gain -= log_kernel(families[e], other_first, other_second, parameters[e, 0], parameters[e, 1])
+    trial[n, d], trial[n, e] = there, here
+    return gain
 
 
 @_compiled

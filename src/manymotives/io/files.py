@@ -149,20 +149,20 @@ def _check_columns(path: Path, wanted: Sequence[str], known: Sequence[str]) -> N
     if missing:
         raise InputError(
             f"{path.name} has no column{'s' if len(missing) > 1 else ''} {', '.join(missing)}. Its columns are "
-            f"{', '.join(map(repr, known)) or 'none'}."
+            f"{', '.join(map(repr, known)) or 'none'}. Rename one of them, or name another."
         )
 
 
 def _checked_path(path: str | Path) -> Path:
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}.")
+        raise InputError(f"there is no file {str(path)!r}. Correct its name or its folder.")
     if path.stat().st_size == 0:
-        raise InputError(f"the file {str(path)!r} is empty.")
+        raise InputError(f"the file {str(path)!r} is empty. Write a header and one row for each step or move.")
     kind = path.suffix.lower()
     if kind not in KINDS:
-        cure = " Save the sheet as CSV UTF-8." if kind in (".xlsx", ".xls", ".ods") else ""
-        raise InputError(f"tables are .csv, .tsv, .txt or .parquet files; {str(path)!r} is none of these.{cure}")
+        cure = "Save the sheet as CSV UTF-8." if kind in (".xlsx", ".xls", ".ods") else "Save it as one."
+        raise InputError(f"tables are .csv, .tsv, .txt or .parquet files; {str(path)!r} is none of these. {cure}")
     return path
 
 
@@ -173,10 +173,16 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if isinstance(error, pyarrow.ArrowException) or error.strerror is None:  # Arrow's are both
-            raise InputError(f"the file {str(path)!r} is not a Parquet file, or is damaged.") from None
-        raise InputError(f"the file {str(path)!r} cannot be read: {error.strerror}.") from None
+            raise InputError(
+                f"the file {str(path)!r} is not a Parquet file, or is damaged. Save it again, or as CSV."
+            ) from None
+        raise InputError(
+            f"the file {str(path)!r} cannot be read: {error.strerror}. Allow it, or copy the file elsewhere."
+        ) from None
     except pyarrow.ArrowException:
-        raise InputError(f"the file {str(path)!r} is not a Parquet file, or is damaged.") from None
+        raise InputError(
+            f"the file {str(path)!r} is not a Parquet file, or is damaged. Save it again, or as CSV."
+        ) from None
 
 
 def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataFrame:
@@ -236,7 +242,8 @@ def _damage(path: Path, form: TextForm, complaint: str) -> str:
             f"has {found[2]}. Put names that contain the separator in quotation marks, close every quotation mark, and "
             "end no row with a separator."
         )
-    return f"the file {str(path)!r} cannot be read as a table: {complaint.strip()}"
+    complaint = complaint.strip().rstrip(".")
+    return f"the file {str(path)!r} cannot be read as a table: {complaint}. Save it again as CSV UTF-8."
 
 
 def _as_names(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:

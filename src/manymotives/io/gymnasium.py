@@ -26,7 +26,10 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
         try:
             environment = gymnasium.make(environment)
         except gymnasium.error.Error as error:
-            raise InputError(f"Gymnasium cannot make {environment!r}: {error}") from None
+            said = str(error).rstrip(". ")
+            raise InputError(
+                f"Gymnasium cannot make {environment!r}: {said}. Correct the name, or install what has it."
+            ) from None
     raw = environment.unwrapped
     table = getattr(raw, "P", None)
     if table is None:

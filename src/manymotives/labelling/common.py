@@ -126,6 +126,10 @@ def stored_constants(environment: Environment) -> dict[str, Any]:
         constants["environment_warnings"] = ((), json.dumps(environment.warnings))
     if environment.coordinates is not None:
         constants["coordinates"] = (("state", "axis"), environment.coordinates)
+    if environment.reward is not None:
+        constants["environment_reward"] = (("state", "action")[: environment.reward.ndim], environment.reward)
+    if environment.pairs is not None:
+        constants["pairs"] = (("state", "moment"), environment.pairs)
     return constants
 
 
@@ -140,7 +144,7 @@ def stored_environment(data: xr.DataTree) -> Environment:
         ),
         shape=(len(states) * len(actions), len(states)),
     )
-    return Environment(
+    environment = Environment(
         matrix if len(states) > 500 else matrix.toarray().reshape(len(states), len(actions), len(states)),
         discount=float(stored["discount"]),
         states=states,
@@ -148,6 +152,8 @@ def stored_environment(data: xr.DataTree) -> Environment:
         available=stored["available"].values.astype(bool),
         terminal=[state for state, ends in zip(states, stored["is_terminal"].values) if ends],
         start=stored["start"].values,
+        reward=stored["environment_reward"].values if "environment_reward" in stored else None,
         coordinates=stored["coordinates"].values if "coordinates" in stored else None,
         warnings=json.loads(str(stored["environment_warnings"].values)) if "environment_warnings" in stored else (),
     )
+    return environment.paired(stored["pairs"].values) if "pairs" in stored else environment

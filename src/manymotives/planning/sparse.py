@@ -28,6 +28,7 @@ ROUGH = 0.1  # how far a rough evaluation reduces the residual …
 ROUGH_STEPS = 60  # … within so many steps, or it has failed
 FACTOR_ENTRIES = 2e8  # states × bandwidth, a bound on the entries of the factors (in practice a tenth of it)
 KRYLOV_STEPS = 1000
+THREADED = 2_000  # states: plans for fewer spend their time in Python, which threads would only fight over
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,9 @@ def plan_sparse(
         q[b], value[b], residual[b], solves[b] = _plan_one(graph, on_pairs, temperature, first)
         q[b][~graph.allowed] = -np.inf
 
-    if num_rewards == 1:
-        work(0)
+    if num_rewards == 1 or environment.num_states < THREADED:
+        for b in range(num_rewards):
+            work(b)
     else:
         with ThreadPoolExecutor(cores()) as pool:
             list(pool.map(work, range(num_rewards)))

@@ -105,7 +105,7 @@ function intervals(box, spec) {
   const named = thick > 9;
   const key = spec.legend || [];
   const width = Math.max(260, box.clientWidth || 700);
-  const room = named ? Math.min(width * 0.36, 12 + 7.4 * Math.max(6, ...rows.map((r) => [...r.label].length))) : 12;
+  const room = named ? Math.min(width * (spec.names || 0.36), 12 + 7.4 * Math.max(6, ...rows.map((r) => [...r.label].length))) : 12;
   const above = legendHeight(key, width) + 6;
   const { svg } = canvas(box, above + rows.length * thick + 46);
   legend(svg, key, 12, width);

@@ -1,71 +1,19 @@
-"""Does it predict, could the model have made these choices, and did the sampler work?"""
+"""Could the model have made these choices, and did the sampler work?"""
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from arviz_stats import ess, rhat
 
 from manymotives.diagnostics import EFFECTIVE, RHAT
 from manymotives.findings import PredictiveCheck
-from manymotives.plots.findings import ladder_names
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import failed
 from manymotives.report.words import per_cent, records, shortened
 
 DIAGNOSED = 2000  # quantities of a kind, evenly chosen
-HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}
-
-
-def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
-    parts: list[Any] = [element("h2", "Does it predict choices it has not seen?")]
-    if not content.scores:
-        parts += [
-            element(
-                "p",
-                "Not asked yet. A fit can look good and predict nothing; a table of counts is often hard to beat. To "
-                "see held-out prediction beside the plain baselines, run",
-            ),
-            element("pre", "manymotives compare RUN.nc"),
-            element(
-                "p",
-                "or ",
-                element("code", "mm.score(model, environment, demonstrations)"),
-                ", and give the result to the report.",
-            ),
-        ]
-    for number, score in enumerate(content.scores):
-        name = f"ladder{number}"
-        figures[name] = ladder_figure(score)
-        parts += [
-            figure(
-                name,
-                title=f"Held out: {HELD_OUT.get(str(score.hold_out), str(score.hold_out))}",
-                described="Log-likelihood per held-out choice of each model, with an interval; the table below has the "
-                "numbers.",
-                how="Average log-probability that each model gave to choices it had not seen; further right is better, "
-                "0 would be perfect foresight. Lines are 95 % intervals (1.96 standard errors). A model worth its "
-                "complexity lies to the right of the counts.",
-            ),
-            _score_table(score),
-            [element("p", f"! {warning}") for warning in score.warnings],
-        ]
-    return element("section", parts, id="ladder")
-
-
-def ladder_figure(score: Any) -> dict[str, Any]:
-    rows = []
-    for name, row in zip(ladder_names(score.table), score.table.to_dict("records")):
-        mid, error = float(row["log_likelihood"]), float(row["standard_error"])
-        wide = 1.96 * error if np.isfinite(error) else 0.0
-        if not np.isfinite(mid):
-            continue
-        tip = f"{name}\n{mid:.4f} nats a choice ± {wide:.4f}"
-        rows.append({"label": name, "mid": mid, "lo": mid - wide, "hi": mid + wide, "tip": tip})
-    legend = [["dot", "held-out log-likelihood"], ["line", "95 % interval"]]
-    return {"kind": "intervals", "rows": rows, "unit": "nats per choice (0 = perfect)", "legend": legend}
 
 
 def could_it_have(content: Content, figures: dict[str, Any]) -> Markup:
@@ -229,22 +177,6 @@ def _recorded(statistics: xr.Dataset) -> Markup | None:
         element("summary", "What the sampler recorded"),
         table(["statistic", "smallest", "mean", "largest"], rows, caption="Over draws, chains and subjects"),
     )
-
-
-def _score_table(score: Any) -> Markup:
-    frame: pd.DataFrame = score.table
-    rows = [[_shown(value) for value in row] for row in records(frame)]
-    return table(
-        [str(name).replace("_", " ") for name in frame.columns],
-        rows,
-        caption="The ladder, from knowing nothing to our models",
-    )
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, float | np.floating):
-        return (float(value), f"{value:.4f}") if np.isfinite(value) else "–"
-    return int(value) if isinstance(value, int | np.integer) else str(value)
 
 
 def _shares(check: PredictiveCheck) -> tuple[dict[str, Any], int]:

@@ -28,7 +28,7 @@ def smoothed(log_weights: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " 
         return log_weights, float("inf")
     with np.errstate(all="ignore"):  # k̂ says what is wrong with weights; NumPy need not
         found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
-    return np.asarray(found), float(shape)
+    return np.asarray(found), float(shape) if np.isfinite(shape) else float("inf")
 
 
 def reweighted(

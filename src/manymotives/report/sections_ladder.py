@@ -1,0 +1,111 @@
+"""Does it predict? A ladder for each kind of held-out choices, from knowing nothing to our models."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, figure, table
+
+HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}
+
+
+def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
+    parts: list[Any] = [element("h2", "Does it predict choices it has not seen?")]
+    if not content.scores:
+        parts += [
+            element(
+                "p",
+                "Not asked yet. A fit can look good and predict nothing; a table of counts is often hard to beat. To "
+                "see held-out prediction beside the plain baselines, run",
+            ),
+            element("pre", "manymotives compare RUN.nc --out score.json"),
+            element(
+                "p",
+                "and give the result to the report with ",
+                element("code", "--score score.json"),
+                "; or, in Python, ",
+                element("code", "mm.report(posterior, path, score=mm.score(posterior))"),
+                ".",
+            ),
+        ]
+    drawn = 0
+    for score in content.scores:
+        for what, rungs in _ladders(score):
+            name, drawn = f"ladder{drawn}", drawn + 1
+            figures[name] = _figure(rungs)
+            parts += [
+                figure(
+                    name,
+                    title=f"Held out: {what}",
+                    described="Log-likelihood per held-out choice of each model, with an interval; the table below has "
+                    "the numbers.",
+                    how="Average log-probability that each model gave to choices it had not seen; further right is "
+                    "better, 0 would be perfect foresight. Lines are 95 % intervals (1.96 standard errors, by "
+                    "subject). A model worth its complexity lies to the right of the counts.",
+                ),
+                _table(rungs, str(getattr(score, "model", ""))),
+            ]
+        if score.warnings:
+            listed = element("ul", [element("li", warning) for warning in score.warnings])
+            parts.append(element("div", listed, class_="warnings"))
+    return element("section", parts, id="ladder")
+
+
+def _ladders(score: Any) -> list[tuple[str, pd.DataFrame]]:
+    """What was held out, in words, with its rungs; one ladder for each number of episodes that newcomers had shown."""
+    whole, what = score.table, HELD_OUT.get(str(score.hold_out), str(score.hold_out))
+    if "own_episodes" not in whole:
+        return [(what + _size(whole), whole)]
+    made = []
+    for shown in sorted(whole["own_episodes"].unique()):
+        part = whole[whole["own_episodes"] == shown]
+        known = f"after their first {'episode' if shown == 1 else f'{int(shown)} episodes'}"
+        made.append((f"{what}, {known if shown else 'of whom nothing was known'}{_size(part)}", part))
+    return made
+
+
+def _size(rungs: pd.DataFrame) -> str:
+    first = rungs.iloc[0]
+    return f" ({int(first['choices']):,} choices of {int(first['tasks'])} subjects)" if "tasks" in rungs else ""
+
+
+def _figure(rungs: pd.DataFrame) -> dict[str, Any]:
+    rows = []
+    for row in rungs.to_dict("records"):
+        name, mid, error = str(row["model"]), float(row["log_likelihood"]), float(row["standard_error"])
+        wide = 1.96 * error if np.isfinite(error) else 0.0
+        if not np.isfinite(mid):
+            continue
+        tip = f"{name}\n{mid:.4f} nats a choice ± {wide:.4f}"
+        rows.append({"label": name, "mid": mid, "lo": mid - wide, "hi": mid + wide, "tip": tip})
+    legend = [["dot", "held-out log-likelihood"], ["line", "95 % interval"]]
+    unit = "nats per choice (0 = perfect)"
+    return {"kind": "intervals", "rows": rows, "unit": unit, "legend": legend, "names": 0.52}
+
+
+def _table(rungs: pd.DataFrame, model: str) -> Markup:
+    """Each rung's score, and how far it lies above or below the model in question, with the error of that."""
+    headings: list[Any] = ["model", "nats a choice", "± error"]
+    compared = "difference" in rungs
+    if compared:
+        headings += [f"against {model}", "± error"]
+    rows = []
+    for row in rungs.to_dict("records"):
+        cells = [str(row["model"]), _number(row["log_likelihood"], ".4f"), _number(row["standard_error"], ".4f")]
+        if compared:
+            is_it = row["model"] == model
+            cells += [
+                (0.0, "–") if is_it else _number(row[word], form)
+                for word, form in (("difference", "+.4f"), ("difference_se", ".4f"))
+            ]
+        rows.append(cells)
+    said = "The ladder, from knowing nothing to our models"
+    if compared:
+        said += f". Against {model}: above it (+) or below (−); more than twice the error is unlikely to be chance"
+    return table(headings, rows, caption=said)
+
+
+def _number(value: Any, form: str) -> Any:
+    return (float(value), format(float(value), form)) if np.isfinite(value) else "–"
