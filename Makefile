@@ -3,6 +3,7 @@
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
+# make reproduce  every experiment of the paper; writes docs/reproduction.md: some hours on two cores
 # make test-long  make fuzz  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
@@ -12,7 +13,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz mixing calibrate-hmc check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -31,6 +32,12 @@ mixing: $(STAMP)
 
 calibrate-hmc: $(STAMP)
 	$(BIN)/python tests/calibrate_hmc.py
+
+# goes on where it was stopped; OTHER="--seed 1 --out build/another" for other tasks and demonstrations
+reproduce: $(STAMP)
+	$(BIN)/manymotives reproduce --readings all --out build/reproduction $(OTHER)
+	cp build/reproduction/reproduction.md docs/reproduction.md
+	rm -rf docs/reproduction && cp -r build/reproduction/reproduction docs/reproduction
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -3,9 +3,12 @@
 Each names the thing, the place, what was found and, where it is not plain, what to do.
 """
 
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +18,9 @@ import scipy.sparse as sp
 from scipy import stats
 
 import manymotives as mm
+from manymotives.experiments import PANELS, reproduce, runner
+from manymotives.experiments.panel import jobs_of
+from manymotives.experiments.store import opened
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(
@@ -104,6 +110,27 @@ CORRIDOR_DATA = mm.Demonstrations.from_lists([([0, 1, 0, 1], [0, 0, 0, 0])] * 2,
 
 def another_fit():
     return mm.fit(mm.RewardPolicyModel(), CHAIN, FORWARD, QUICK, progress=False)
+
+
+def begun_elsewhere():
+    """A store of results, gone on with by another version."""
+    for version in ("1.0", "2.0"):
+        with opened(Path("results.sqlite"), {"numpy": version}):
+            pass
+
+
+def dying_workers():
+    class Deadly:
+        def submit(self, *arguments):
+            raise BrokenProcessPool
+
+    jobs = jobs_of(PANELS["gain"], "population unknown", 2, seed=0)
+    runner.run_jobs(jobs, lambda: nullcontext(Deadly()), 1, print)
+
+
+def nobody_there():
+    with mock.patch.object(runner, "ANSWER", 0.3), runner.dask_cluster("tcp://127.0.0.1:9"):
+        pass
 
 
 GALLERY = {
@@ -419,6 +446,17 @@ GALLERY = {
     "a trajectory beyond the environment": lambda: mm.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
     "not a Minari dataset": lambda: mm.from_minari(7),
     "Minari's continuous spaces": lambda: mm.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
+    # ---- the paper's experiments
+    "a panel that is not there": lambda: reproduce(["figure 9"], out="run"),
+    "a reading that is not there": lambda: reproduce(["tasks"], out="run", readings="rate 100"),
+    "two who compute": lambda: reproduce(out="run", workers=2, scheduler="tcp://node1:8786"),
+    "no runs": lambda: reproduce(out="run", runs=0),
+    "results begun with another version": begun_elsewhere,
+    "results that are none": lambda: reproduce(
+        ["gain"], out=Path(in_file("results.sqlite", b"not a database" * 99)).parent, runs=1
+    ),
+    "workers that die": dying_workers,
+    "no scheduler": nobody_there,
     "two columns that give one name": lambda: read(
         pd.DataFrame({"task": [1, 1], "x": ["a", "a, b"], "y": ["b, c", "c"], "action": "on"}), None, state=["x", "y"]
     ),

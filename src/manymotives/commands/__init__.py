@@ -5,6 +5,7 @@ from manymotives.commands.demo import demo
 from manymotives.commands.export import export
 from manymotives.commands.fit import fit
 from manymotives.commands.report import report
+from manymotives.commands.reproduce import reproduce
 from manymotives.commands.simulate import simulate
 
-__all__ = ["compare", "demo", "export", "fit", "report", "simulate"]
+__all__ = ["compare", "demo", "export", "fit", "report", "reproduce", "simulate"]

@@ -1,0 +1,171 @@
+"""The verb: which panels, how many runs, who computes; units are computed, stored, drawn and judged."""
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from manymotives.errors import InputError
+from manymotives.experiments import efficiency, gain, models, samplers, tasks, temperature
+from manymotives.experiments.eta import Watch
+from manymotives.experiments.figures import draw
+from manymotives.experiments.page import page, versions_text
+from manymotives.experiments.panel import Job, Panel, jobs_of
+from manymotives.experiments.results import claims, curves, gathered
+from manymotives.experiments.runner import dask_cluster, local_processes, run_jobs
+from manymotives.experiments.store import Store, opened
+from manymotives.io.writing import write_table
+from manymotives.writing import whole_file
+
+PANELS: dict[str, Panel] = {
+    panel.name: panel
+    for panel in (
+        samplers.PANEL,
+        models.PANEL,
+        gain.PANEL,
+        efficiency.SHORT,
+        efficiency.LONG,
+        temperature.PANEL,
+        tasks.PANEL,
+    )
+}
+SOFTWARE = ("manymotives", "numpy", "numba", "scipy")  # what the numbers may depend on
+STORE = "results.sqlite"
+DEFAULT, EVERY = "default", "all"
+
+
+def reproduce(
+    panels: Sequence[str | Panel] = (),
+    *,
+    out: str | os.PathLike[str],
+    runs: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    readings: str = DEFAULT,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
+    progress: bool = True,
+    command: str = "manymotives reproduce",
+) -> Path:
+    """The paper's panels, their claims and a page about them, in a folder; the path of the page.
+
+    Parameters
+    ----------
+    panels
+        Names of panels, such as "samplers", or panels of your own; all of the paper's by default.
+    out
+        Folder for results.sqlite, reproduction.md and reproduction/. What is finished there is not computed again; the
+        page shows all that is there.
+    runs
+        Of every panel and reading. Default: the paper's for default readings, a tenth or a third for others.
+    quick
+        A few runs of everything, to see that it works.
+    seed
+        Another number, other tasks and demonstrations.
+    readings
+        "default"; "all", every reading of what the paper leaves open; or the name of one.
+    workers
+        Processes of this machine; one for each core by default.
+    scheduler
+        Address of a Dask scheduler, in place of processes.
+    executor
+        Any `concurrent.futures.Executor`, in place of either.
+    command
+        What the page says it was made by.
+    """
+    chosen = _chosen(panels)
+    if sum(given is not None for given in (workers, scheduler, executor)) > 1:
+        raise InputError("choose one of workers, scheduler and executor: each says who computes.")
+    for word, value in (("runs", runs), ("workers", workers)):
+        if value is not None and value < 1:
+            raise InputError(f"{word} must be at least 1; found {value}.")
+    jobs = [job for panel in chosen for job in _jobs(panel, readings, runs, quick, seed)]
+    if not jobs:
+        known = sorted({repr(name) for panel in chosen for name in panel.readings})
+        raise InputError(f"there is no reading {readings!r} of these panels. There are: {', '.join(known)}.")
+    folder = Path(out)
+    (folder / "reproduction").mkdir(parents=True, exist_ok=True)
+    used = versions()
+    with opened(folder / STORE, used) as store:
+        there = store.finished(job.unit for job in jobs)
+        missing = sorted((job for job in jobs if job.unit not in there), key=lambda job: job.unit.run)
+        if missing:
+            with _workers(workers, scheduler, executor) as (open_executor, count):
+                _compute(missing, len(jobs), store, open_executor, count, progress)
+        shown = tuple({panel.name: panel for panel in (*PANELS.values(), *chosen)}.values())
+        return _written(folder, store, shown, seed, used, command)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers may depend on."""
+    return {name: version(name) for name in SOFTWARE} | {"python": platform.python_version()}
+
+
+def _chosen(panels: Sequence[str | Panel]) -> tuple[Panel, ...]:
+    unknown = [name for name in panels if not isinstance(name, Panel) and name not in PANELS]
+    if unknown:
+        raise InputError(f"there is no panel {unknown[0]!r}. There are: {', '.join(PANELS)}.")
+    return tuple(panel if isinstance(panel, Panel) else PANELS[panel] for panel in (panels or PANELS))
+
+
+def _jobs(panel: Panel, readings: str, runs: int | None, quick: bool, seed: int) -> list[Job]:
+    names = {DEFAULT: [panel.default], EVERY: list(panel.readings)}.get(readings, [readings])
+    made = []
+    for name in names:
+        if name in panel.readings:
+            usual = panel.runs if name == panel.default else panel.more
+            made += jobs_of(panel, name, runs or (panel.quick if quick else usual), seed)
+    return made
+
+
+@contextmanager
+def _workers(
+    workers: int | None, scheduler: str | None, executor: Executor | None
+) -> Iterator[tuple[Callable[[], Any], int]]:
+    """How an executor is opened, and for how many workers to have work ready."""
+    if executor is not None:
+        yield lambda: nullcontext(executor), 2 * (os.cpu_count() or 1)
+    elif scheduler is not None:
+        with dask_cluster(scheduler) as (cluster, threads):
+            yield lambda: nullcontext(cluster), threads
+    else:
+        count = workers or _cores()
+        yield lambda: local_processes(count), count
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _compute(
+    missing: list[Job], total: int, store: Store, open_executor: Callable[[], Any], workers: int, progress: bool
+) -> None:
+    with Watch(missing, total, workers, progress) as watch:
+
+        def finished(job: Job, numbers: dict[str, float], seconds: float) -> None:
+            store.add(job.unit, numbers, seconds)
+            watch.finished(job, seconds)
+
+        run_jobs(missing, open_executor, workers, finished)
+
+
+def _written(
+    folder: Path, store: Store, everything: tuple[Panel, ...], seed: int, used: dict[str, str], command: str
+) -> Path:
+    """Tables, pictures and the page of all that is in the store."""
+    results = gathered(store, everything, seed)
+    drawn, judged = curves(results), claims(results, everything)
+    tables = folder / "reproduction"
+    write_table(drawn, tables / "curves.csv")
+    write_table(judged, tables / "claims.csv")
+    pictures = {panel.name: draw(panel, drawn, tables) for panel in everything}
+    text = page(everything, judged, drawn, pictures, used, command)
+    for path, content in ((tables / "versions.json", versions_text(used)), (folder / "reproduction.md", text)):
+        with whole_file(path) as temporary:
+            temporary.write_text(content, encoding="utf-8")
+    return folder / "reproduction.md"
