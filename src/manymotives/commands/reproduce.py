@@ -41,7 +41,7 @@ def reproduce(
     A run that was stopped, or killed, goes on where it was with the same command.
     """
     speaker = Speaker(as_json)
-    with speaker.failures(out, UNTIL_THEN):
+    with speaker.failures(out, lambda: UNTIL_THEN):
         words = ["manymotives reproduce", *(panels or [])]
         words += [f"--runs {runs}"] if runs else []
         words += ["--quick"] if quick else []
