@@ -92,8 +92,8 @@ ROUND = mm.HMC(draws=150, warmup=250, patience=130)
 def compilation() -> None:
     """How long the first fit of all takes, where nothing is compiled yet (else: how long reading it takes)."""
     begin = time.perf_counter()
-    fitted("compile, if it has to be", problem(0.1, 99), mm.HMC(draws=5, warmup=20, patience=1), 0)
-    print(f"  with all that: {time.perf_counter() - begin:.1f} s", flush=True)
+    mm.fit(*problem(0.1, 99), mm.HMC(draws=5, warmup=20, patience=1), seed=0, progress=False)
+    print(f"the first fit, compiling what has to be: {time.perf_counter() - begin:.1f} s", flush=True)
 
 
 def the_problem(rate: float, limit: float, dense: bool) -> None:

@@ -9,7 +9,8 @@ import scipy.stats as st
 
 import manymotives as mm
 from manymotives.inference import device_faint
-from manymotives.inference.device_faint import CEILING, Place, _below, _log_series, has_faint, move_faint
+from manymotives.inference.device_density import populations_at
+from manymotives.inference.device_faint import CEILING, Place, _below, _log_series, exchange, has_faint, move_faint
 from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.faint import _log_series as compiled_series
 from manymotives.inference.latent import latent_draws
@@ -49,7 +50,15 @@ def moved(target, rng, moves=12):
     hyper_z, u = (jnp.asarray(each.transpose(2, 1, 0)) for each in (hyper_z, tasks))
     actions = jnp.zeros((target.environment.num_states, target.num_tasks, CHAINS), jnp.int32)
     likelihood, lift, actions = device_faint.choices(layout, data, u, actions)
-    place, step = Place(hyper_z, u, likelihood, lift, actions), jax.jit(lambda *args: move_faint(layout, data, *args))
+
+    @jax.jit
+    def step(place, key):
+        keys = jax.random.split(key)
+        place = move_faint(layout, data, place, keys[0])
+        _, values, _ = populations_at(layout, data, place.hyper_z)
+        return exchange(layout, data, values, place, keys[1])
+
+    place = Place(hyper_z, u, likelihood, lift, actions)
     for key in jax.random.split(jax.random.key(1), moves):
         place = step(place, key)
     after = target.natural_hyper(

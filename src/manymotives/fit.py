@@ -12,6 +12,7 @@ import xarray as xr
 
 from manymotives.archive import plain_labels
 from manymotives.choice import Softmax, SoftOptimal
+from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
 from manymotives.environment import Environment
@@ -124,6 +125,8 @@ def fit(
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    if isinstance(chosen, HMC) and chosen.device is None:
+        compile_first()
     draws = chosen.run(target, seed=seed, progress=bar, state=state)
     if start is None and getattr(chosen, "patience", 1) > 1:
         draws = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)

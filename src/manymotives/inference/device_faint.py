@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from manymotives.inference.device_choices import choices
+from manymotives.inference.device_density import parameters_of
 from manymotives.inference.device_families import latent, log_kernel, natural, placed, statistics
 from manymotives.inference.device_layout import Data, Layout
 from manymotives.inference.faint import FAINT
@@ -93,6 +94,33 @@ def move_faint(layout: Layout, data: Data, here: Place, key: Any) -> Place:
         jnp.where(each, likelihood, here.likelihood),
         jnp.where(each[None], lift, here.lift),
         jnp.where(each[None], actions, here.actions),
+    )
+
+
+def exchange(layout: Layout, data: Data, values: Any, here: Place, key: Any) -> Place:
+    """Two rewards of each task change places: another state may explain as much (`sweeps._exchange`)."""
+    first_key, second_key, accept_key = jax.random.split(key, 3)
+    shape, size = here.likelihood.shape, layout.num_rewards
+    one = jax.random.randint(first_key, shape, 0, size)
+    other = (one + jax.random.randint(second_key, shape, 1, size)) % size
+    number = jnp.arange(size)[:, None, None]
+    is_one, is_other = number == one[None], number == other[None]
+    rewards = here.u[:size]
+    of_one, of_other = (jnp.where(is_it, rewards, 0.0).sum(axis=0) for is_it in (is_one, is_other))
+    swapped = jnp.where(is_one, of_other[None], jnp.where(is_other, of_one[None], rewards))
+    a, _ = parameters_of(data, layout.runs[0], values)  # concentrations [K, G or 1, C or 1]
+    a = jnp.repeat(jnp.broadcast_to(a, (size, layout.num_groups, shape[1])), layout.group_size, axis=1)
+    u = jnp.concatenate([swapped, here.u[size:]])
+    likelihood, lift, actions = choices(layout, data, u, here.actions)
+    gain = likelihood - here.likelihood + (a * (swapped - rewards)).sum(axis=0)
+    chance = jnp.exp(jnp.minimum(jnp.where(gain > -jnp.inf, gain, -jnp.inf), 0.0))
+    follows = jax.random.uniform(accept_key, shape, chance.dtype) < chance
+    return Place(
+        here.hyper_z,
+        jnp.where(follows[None], u, here.u),
+        jnp.where(follows, likelihood, here.likelihood),
+        jnp.where(follows[None], lift, here.lift),
+        jnp.where(follows[None], actions, here.actions),
     )
 
 

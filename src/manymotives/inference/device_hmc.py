@@ -9,7 +9,8 @@ each chain:
     carry       a path of each population, whose tasks keep their z and so are carried along
     population  paths of each population given its tasks' u, which need no plans
     totals      the sums that Dirichlet rewards are shares of, drawn anew
-    faint       concentrations, each with the rewards that are too faint to be seen (`device_faint`); then z for the u
+    faint       concentrations, each with the rewards that are too faint to be seen; two rewards of a task change
+                places (`device_faint`); then z for the u
 
 Chains share what they learn in warm-up: steps are adapted to what all of them accept, shapes to where all of them are.
 They begin at few places, each of which is the start of a whole superchain: whether superchains have forgotten their
@@ -41,7 +42,7 @@ from manymotives.inference.device_density import (
     tasks_at,
     with_totals,
 )
-from manymotives.inference.device_faint import Place, has_faint, move_faint
+from manymotives.inference.device_faint import Place, exchange, has_faint, move_faint
 from manymotives.inference.device_layout import Data, Layout, data_of, layout_of
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws
@@ -51,7 +52,7 @@ from manymotives.planning import plan
 
 LONGEST_PATH = 6  # steps, as of the compiled chains; drawn once for all chains
 GIVEN_PATHS = 2  # of a population given its tasks
-FAINT_MOVES = 3
+FAINT_MOVES = 2
 SUPERCHAINS = 16
 ADAPTATIONS = 12  # of shapes, during warm-up
 SETTLED = 0.85  # share of warm-up after which only steps are tuned
@@ -390,7 +391,14 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
     if has_faint(layout):
         keys = jax.random.split(faint_key, FAINT_MOVES)
         first = Place(hyper_z, u, *state[2:])
-        (hyper_z, u, *seen), _ = lax.scan(lambda place, key: (move_faint(layout, data, place, key), None), first, keys)
+
+        def moved(place: Place, key: Any) -> tuple[Place, None]:
+            keys = jax.random.split(key)
+            place = move_faint(layout, data, place, keys[0])
+            _, values, _ = populations_at(layout, data, place.hyper_z)
+            return exchange(layout, data, values, place, keys[1]), None
+
+        (hyper_z, u, *seen), _ = lax.scan(moved, first, keys)
         state = State(hyper_z, state.task_z, *seen)
         _, values, _ = populations_at(layout, data, hyper_z)
     state = state._replace(hyper_z=hyper_z, task_z=latent_of(layout, data, values, u, state.task_z))
