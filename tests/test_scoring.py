@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.scoring import newcomers
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import contenders_of
 from manymotives.scoring.counts import OWN_HISTORY, Smoothing, plain_rungs
@@ -286,3 +287,24 @@ def test_compare_says_what_is_wrong(runs, monkeypatch, arguments, says):
     assert shown.exit_code == 2
     assert says in shown.output
     assert "Traceback" not in shown.output
+
+
+def test_pooled_chains_that_go_on_predict_as_fits_from_the_beginning_do(monkeypatch):
+    env = mm.worlds.RandomMDP(states=4, actions=3, discount=0.8, seed=1)
+    truth = np.random.default_rng(0).dirichlet(np.full(4, 0.5), size=3)
+    data = mm.simulate(env, truth, mm.Softmax(inverse_temperature=8.0), steps=80, seed=0)  # too many to be reweighted
+    model = mm.RewardPolicyModel(sharing=mm.Pooled())
+    method = mm.Gibbs(chains=2, draws=1000, warmup=200, thin=2)
+    posterior = mm.fit(model, env, data, method, progress=False)
+    found = [mm.score(posterior, hold_out="tasks", beside=[])]
+    monkeypatch.setattr(newcomers, "_continued", lambda *_: None)
+    found.append(mm.score(posterior, hold_out="tasks", beside=[]))
+    for how, each in zip(("continued", "refit"), found):
+        assert how in set(each.how["how"])
+    ours, theirs = (each.by_task[each.by_task["model"] == "RP"]["log_likelihood"].to_numpy() for each in found)
+    np.testing.assert_allclose(ours, theirs, atol=0.01)  # nats a choice, where what is at stake is 0.1
+    # the control: chains that did not forget the task predict it better than they should
+    everybody = np.log(posterior.predictive_policies().values)
+    counts = data.counts
+    cheating = (counts * np.where(counts > 0, everybody, 0.0)).sum(axis=(1, 2)) / counts.sum(axis=(1, 2))
+    assert (cheating - theirs).max() > 0.02

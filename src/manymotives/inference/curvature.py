@@ -155,12 +155,14 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
     blind = exists / exists.sum(axis=-1, keepdims=True)
     policy = np.where(exists, (1 - share) * intended + share * blind, 1.0)
     centred = logits - np.einsum("msa,msad->msd", intended, logits)[:, :, None, :]
-    change = (1 - share[..., None]) * intended[..., None] * centred
+    # d log π: without lapses intended / policy is 1, also where both are too small to be told from 0
+    meant = (1 - share) * np.where(policy > 0, intended / np.maximum(policy, 1e-300), 1.0)
+    change = meant[..., None] * centred
     if anatomy.lapse >= 0:
-        change[..., anatomy.lapse] = lapse[:, None, None] * (1 - share) * (blind - intended)
-    slope = np.einsum("msa,msad->md", counts / policy, change)
+        change[..., anatomy.lapse] = lapse[:, None, None] * (1 - share) * (blind - intended) / policy
+    slope = np.einsum("msa,msad->md", counts, change)
     visits = counts.sum(axis=2, keepdims=True)
-    scaled = (change * np.sqrt(visits / policy)[..., None]).reshape(len(u), -1, u.shape[1])
+    scaled = (change * np.sqrt(visits * policy)[..., None]).reshape(len(u), -1, u.shape[1])
     return slope, scaled.transpose(0, 2, 1) @ scaled
 
 

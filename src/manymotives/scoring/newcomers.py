@@ -31,6 +31,7 @@ from manymotives.scoring.contenders import Contender, predicted
 from manymotives.scoring.prediction import CONTINUED, REFIT, REWEIGHTED, Prediction
 from manymotives.scoring.reweighting import smoothed
 from manymotives.scoring.splits import Split, only
+from manymotives.sharing import Pooled
 
 NUMBERS = 2_000_000  # of policies kept at a time: draws × states × actions
 POPULATIONS = 500  # draws of the population that tasks are drawn from …
@@ -118,6 +119,19 @@ def met(
         yield found
 
 
+def without(
+    contender: Contender,
+    environment: Environment,
+    demonstrations: Demonstrations,
+    split: Split,
+    posterior: RewardPolicyPosterior,
+    seeds: list[int],
+) -> Prediction:
+    """Where all want the same: chains that go on without what is held out, or a fit anew."""
+    gone_on = _continued(contender, environment, demonstrations, split, posterior, seeds)
+    return refit(contender, environment, demonstrations, split, seeds[0]) if gone_on is None else gone_on[0]
+
+
 def refit(
     contender: Contender, environment: Environment, demonstrations: Demonstrations, split: Split, seed: int
 ) -> Prediction:
@@ -164,23 +178,23 @@ def _continued(
         return None
     target = contender.model.bind(environment, only(demonstrations, split.trains))
     owner = np.arange(target.num_tasks)
-    state |= {name: state[name].copy() for name in ("log_likelihood", "stream")}  # what is changed below
-    for chain, tasks in enumerate(state["tasks"]):
-        state["log_likelihood"][chain] = target.log_likelihood(tasks, owner)
-        stream = np.random.default_rng([*seeds, chain]).bit_generator.state
-        state["stream"][chain] = json.dumps(stream)
+    state["log_likelihood"] = np.stack([target.log_likelihood(tasks, owner) for tasks in state["tasks"]])
+    streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(state["tasks"]))]
+    state["stream"] = np.array([json.dumps(stream) for stream in streams])
     forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
     kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * method.draws))
     shorter = replace(method, chains=len(state["tasks"]), draws=forgotten + kept)
     draws = shorter.run(target, seed=seeds[0], progress=Progress(False), state=state)
-    if split.own_episodes == 0:
+    is_pooled = isinstance(contender.model.sharing, Pooled)
+    if split.own_episodes == 0 and not is_pooled:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
         imagined = Imagined.of(_as(target, split.task), hyper, seeds[-1], NEWCOMERS)
         nothing = np.zeros(len(imagined.log_policies))
         return Prediction(imagined.policy(nothing, environment.available), CONTINUED), imagined
-    u = draws.tasks[:, forgotten:, split.task].reshape(-1, target.num_coordinates)
+    task = 0 if is_pooled else split.task
+    u = draws.tasks[:, forgotten:, task].reshape(-1, target.num_coordinates)
     u = u[:: -(-len(u) // NEWCOMERS)]
-    log_policies = target.log_policies(u, np.full(len(u), split.task))
+    log_policies = target.log_policies(u, np.full(len(u), task))
     return Prediction(logsumexp(log_policies, axis=0) - np.log(len(u)), CONTINUED), None
 
 

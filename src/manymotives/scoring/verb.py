@@ -16,12 +16,12 @@ from manymotives.models import PolicyOptimalityModel
 from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
-from manymotives.scoring.newcomers import met, refit
+from manymotives.scoring.newcomers import met, refit, without
 from manymotives.scoring.prediction import FIT, Prediction
 from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
 from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
-from manymotives.sharing import Hierarchical, Separate
+from manymotives.sharing import Hierarchical, Pooled, Separate
 
 HOLD_OUT = ("episodes", "tasks")
 TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where every episode is left out by itself
@@ -135,11 +135,13 @@ def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> I
     if book.hold_out == "tasks" and isinstance(contender.model.sharing, Hierarchical):
         yield from met(contender, environment, demonstrations, splits, posterior, seed, refits=refits)
         return
-    for split, prediction in zip(splits, reweighted(posterior, demonstrations, splits)):
-        if refits and prediction.pareto_k > UNRELIABLE:
-            yield refit(contender, environment, demonstrations, split, seed)
-        else:
+    for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
+        if not refits or not prediction.pareto_k > UNRELIABLE:
             yield prediction
+        elif isinstance(contender.model.sharing, Pooled):
+            yield without(contender, environment, demonstrations, split, posterior, [seed, number])
+        else:
+            yield refit(contender, environment, demonstrations, split, seed)
 
 
 def _by_optimality(contender: Contender, book: Book, seed: int) -> Iterator[Prediction]:
