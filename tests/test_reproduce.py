@@ -252,6 +252,7 @@ def test_nothing_is_computed_twice_or_counted_twice(tmp_path):
     assert set(table(tmp_path / "run")["runs"]) == {2}
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_loses_nothing(tmp_path):
     fatal, log = tmp_path / "fatal", tmp_path / "log"
     fatal.touch()
