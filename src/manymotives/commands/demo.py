@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from manymotives.commands.common import Speaker
-from manymotives.compilation import compile_first
 from manymotives.demo import simulated_field
 
 
@@ -30,7 +29,6 @@ def demo(
         "compiling takes most of a minute.)",
         soft_wrap=True,
     )
-    compile_first()
     result = simulated_field(tasks=tasks, steps=steps, seed=seed)
     found = result.table
     table = Table(title=f"What {tasks} subjects want, inferred from {steps} steps each")

@@ -15,7 +15,7 @@ from manymotives.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
 from manymotives.choice import Softmax
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
-from manymotives.compilation import compile_first, is_compiled
+from manymotives.compilation import is_compiled
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -176,7 +176,6 @@ def fit(
             return
         if isinstance(chosen_method, inference.HMC) and not is_compiled():
             speaker.say("Compiling, this first time only: most of a minute.")
-            compile_first()
         began = time.monotonic()
         posterior = fit_in_blocks(
             chosen_model,
