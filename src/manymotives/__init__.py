@@ -4,6 +4,7 @@ from manymotives import baselines, findings, worlds
 from manymotives.calibration import Calibration, calibrate
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.estimation import Estimate, estimate_environment
@@ -56,6 +57,7 @@ __all__ = [
     "DirichletPolicy",
     "DirichletReward",
     "DistributionOptimality",
+    "DynamicsBelief",
     "EmpiricalBayes",
     "Environment",
     "Estimate",
