@@ -34,6 +34,15 @@ class Solution(NamedTuple):
     solves: Any  # [B] linear systems solved
 
 
+def check_known(environment: Any) -> None:
+    """Refuse what is not an environment."""
+    if not isinstance(environment, Environment):
+        raise InputError(
+            f"environment must be mm.Environment; found {type(environment).__name__}. Of a belief, that is its mean or "
+            "one of its samples."
+        )
+
+
 def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
     """Rewards with the shape that `on` promises; zero in terminal states where they lie on pairs."""
     if on not in ("state", "state_action"):
