@@ -15,6 +15,7 @@ from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
@@ -64,12 +65,13 @@ class Way(NamedTuple):
     methods: tuple[type, ...]
     label: Callable[..., xr.DataTree]
     posterior: type[Posterior]
+    takes_belief: bool = False  # a DynamicsBelief in place of the environment
 
 
 WAYS: dict[type, Way] = {
     RewardPolicyModel: Way(HMC, METHODS, label_reward_policy, RewardPolicyPosterior),
     PolicyOptimalityModel: Way(
-        OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior
+        OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior, True
     ),
 }
 
@@ -111,8 +113,10 @@ def fit(
     if not isinstance(chosen, Method) or isinstance(chosen, type) or type(chosen) in others:
         names = ", ".join(f"{kind.__name__}()" for kind in way.methods)
         raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}. These can: {names}.")
+    belief = environment if isinstance(environment, DynamicsBelief) and way.takes_belief else None
+    known = environment if belief is None else belief.mean
     for word, value, kind in (
-        ("environment", environment, Environment),
+        ("environment", known, Environment),
         ("demonstrations", demonstrations, Demonstrations),
         ("start", start, Posterior | None),
     ):
@@ -122,6 +126,7 @@ def fit(
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed = int(seed)
     target = model.bind(environment, demonstrations)
+    environment = known
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
@@ -138,7 +143,12 @@ def fit(
     mixed = _mixing(data, model, chosen)
     if mixed is not None and not mixed.warnings:
         data.attrs["mixing"] = str(mixed)
-    said = (*draws.warnings, *(mixed.warnings if mixed else ()), *_warnings(data, model, demonstrations, environment))
+    said = (
+        *draws.warnings,
+        *(belief.warnings if belief else ()),
+        *(mixed.warnings if mixed else ()),
+        *_warnings(data, model, demonstrations, environment),
+    )
     data.attrs["warnings"] = json.dumps(said)
     return way.posterior(data, model, environment)
 

@@ -58,7 +58,7 @@ class Possibilities:
         transitions[:, *belief.places.T] = moves
         return cls.from_transitions(transitions, known)
 
-    def worth(self, start: np.ndarray) -> "Possibilities":
+    def weighing(self, start: Float[np.ndarray, " S"]) -> "Possibilities":
         """The same with other weights of states."""
         return replace(self, start=start)
 

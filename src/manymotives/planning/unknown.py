@@ -62,6 +62,10 @@ class Candidates(NamedTuple):
     settled: bool
     converged: bool
 
+    @property
+    def policies(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.mean, self.induced, self.switched
+
 
 def plan_under_belief(
     belief: DynamicsBelief, rewards: Any, *, on: str, environments: int | None, seed: int
