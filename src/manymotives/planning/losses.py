@@ -54,7 +54,7 @@ def loss_matrix(
     known = environment.mean if isinstance(environment, DynamicsBelief) else environment
     check_known(known)
     if belief is None and environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
+        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
     given = checked_rewards(known, rewards, on)
     checked = checked_policies(known, policies)
     for word, shape, batch in (

@@ -103,7 +103,7 @@ def plan(
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
     check_known(environment)
     if environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
+        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
