@@ -26,14 +26,14 @@ NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time
 
 
 def loss_matrix(
-    environment: Environment | DynamicsBelief,
+    environment: Any,
     policies: Any,
     rewards: Any,
     *,
     on: str = "state",
     scale_free: bool = False,
-    environments: int | None = None,
-    seed: int = 0,
+    environments: Any = None,
+    seed: Any = 0,
 ) -> Any:
     """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
 

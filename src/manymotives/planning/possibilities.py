@@ -52,8 +52,8 @@ class Possibilities:
         shape = (len(moves), known.num_states, known.num_actions, known.num_states)
         if 8 * np.prod(shape, dtype=float) > LARGEST:
             raise InputError(
-                f"{len(moves)} environments with {known.num_states} × {known.num_actions} states and actions would take "
-                f"{8 * np.prod(shape, dtype=float) / 2**30:.1f} GiB. Use fewer, or the mean of the belief."
+                f"{len(moves)} environments with {known.num_states} × {known.num_actions} states and actions would "
+                f"take {8 * np.prod(shape, dtype=float) / 2**30:.1f} GiB. Use fewer, or the mean of the belief."
             )
         transitions = np.zeros(shape)
         transitions[:, *belief.places.T] = moves
