@@ -217,11 +217,16 @@ class DynamicsBelief:
         """As if an environment were known from so many observations of each state and action."""
         if not (np.isfinite(weight) and weight > 0):
             raise InputError(f"weight must be a positive number of observations; found {weight!r}.")
-        made = object.__new__(cls)
         concentration = sp.csr_array(environment.matrix * float(weight))
+        return cls.of_parts(environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
+
+    @classmethod
+    def of_parts(cls, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> "DynamicsBelief":
+        """From what a belief holds, not checked again."""
+        made = object.__new__(cls)
         concentration.eliminate_zeros()
         concentration.sort_indices()
-        _freeze(made, environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
+        _freeze(made, mean, concentration, seen)
         return made
 
     def after(self, demonstrations: Demonstrations) -> "DynamicsBelief":
@@ -241,15 +246,13 @@ class DynamicsBelief:
                 f"state {known.states[here]!r} with action {known.actions[act]!r} was followed by "
                 f"{known.states[there]!r}, which is impossible under this belief."
             )
-        made = object.__new__(type(self))
         concentration = sp.csr_array(self.concentration + counts)
         concentration.sort_indices()
         total = np.asarray(concentration.sum(axis=1)).ravel()
         frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
         frequency.sort_indices()
         seen = self.seen + np.asarray(counts.sum(axis=1)).ravel()
-        _freeze(made, self._like(frequency), concentration, seen)
-        return made
+        return self.of_parts(self._like(frequency), concentration, seen)
 
     # ---- what it says --------------------------------------------------------------------------------------
 
@@ -265,6 +268,12 @@ class DynamicsBelief:
         largest = np.maximum.reduceat(logs, begins, axis=-1)
         weight = np.exp(logs - largest[..., row])
         return weight / np.add.reduceat(weight, begins, axis=-1)[..., row]
+
+    def complete(self, moves: np.ndarray) -> np.ndarray:
+        """Probabilities [..., E] of all possible moves from those [..., E′] of the uncertain ones."""
+        full = np.ones((*moves.shape[:-1], self.concentration.nnz))
+        full[..., self.is_uncertain] = moves
+        return full
 
     def environment(self, moves: np.ndarray) -> Environment:
         """The environment in which the possible moves have these probabilities [E]."""
