@@ -234,7 +234,8 @@ class DynamicsBelief:
         known = self.mean
         if demonstrations.states != known.states or demonstrations.actions != known.actions:
             raise InputError(
-                "the demonstrations have other states or actions than the belief. Read them with its mean."
+                "the demonstrations have other states or actions than the belief. Read them with it: "
+                "Demonstrations.from_frame(frame, belief.mean, ...)."
             )
         counts = demonstrations.transition_counts().astype(float)
         surprise = counts - counts * (self.concentration > 0)
@@ -253,6 +254,10 @@ class DynamicsBelief:
         frequency.sort_indices()
         seen = self.seen + np.asarray(counts.sum(axis=1)).ravel()
         return self.of_parts(self._like(frequency), concentration, seen)
+
+    def drawn_in(self, environment: Environment) -> "DynamicsBelief":
+        """The same belief, with another name for its mean: one with coordinates, for example."""
+        return self.of_parts(environment, self.concentration, self.seen)
 
     # ---- what it says --------------------------------------------------------------------------------------
 
@@ -373,6 +378,14 @@ class DynamicsBelief:
         return made
 
 
+Place = Environment | DynamicsBelief  # what agents acted in, as far as it is known
+
+
+def known_part(place: Place) -> Environment:
+    """An environment as it is; of a belief, its mean: names, which actions exist where, and what to expect."""
+    return place.mean if isinstance(place, DynamicsBelief) else place
+
+
 def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:
     for name, value in (("mean", mean), ("concentration", concentration), ("seen", seen)):
         object.__setattr__(belief, name, value)
@@ -424,7 +437,9 @@ def _prior_rows(prior: Any, allowed: sp.csr_array, shape: tuple[int, int]) -> An
         return sp.csr_array(sp.diags_array(float(prior) / np.maximum(wide, 1)) @ allowed)
     rows = sp.csr_array(transition_rows(prior)[0])
     if rows.shape != shape:
-        raise InputError("prior must be one number, or have the shape of counts.")
+        raise InputError(
+            f"prior must be one number, or have the shape of counts; found rows {list(rows.shape)}, not {list(shape)}."
+        )
     return rows
 
 

@@ -15,7 +15,7 @@ from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
-from manymotives.dynamics import DynamicsBelief
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
@@ -34,6 +34,8 @@ from manymotives.priors import DISTRIBUTIONS
 from manymotives.records import from_record, record_of
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.sharing import Hierarchical, Pooled, Separate
+
+ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
     kind.__name__: kind
@@ -115,7 +117,7 @@ def fit(
         names = ", ".join(f"{kind.__name__}()" for kind in way.methods)
         raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}. These can: {names}.")
     for word, value, kind in (
-        ("environment", environment, Environment | DynamicsBelief),
+        ("environment", environment, Place),
         ("demonstrations", demonstrations, Demonstrations),
         ("start", start, Posterior | None),
     ):
@@ -152,11 +154,10 @@ def fit(
     return way.posterior(data, model, environment, belief)
 
 
-def _told(environment: Environment | DynamicsBelief) -> tuple[DynamicsBelief | None, Environment]:
-    """What is not known of the environment, if anything, and its mean."""
-    if isinstance(environment, Environment):
-        return None, environment
-    return (environment if environment.is_uncertain.any() else None), environment.mean
+def _told(place: Place) -> tuple[DynamicsBelief | None, Environment]:
+    """What is not known of the environment, if anything, and what is."""
+    belief = place if isinstance(place, DynamicsBelief) and place.is_uncertain.any() else None
+    return belief, known_part(place)
 
 
 def _until_mixed(
@@ -233,7 +234,7 @@ def method_of(posterior: Posterior) -> Any:
 def _article(kind: Any) -> str:
     if kind == Posterior | None:
         return "a Posterior, such as mm.load reads"
-    return "mm.Environment, or mm.DynamicsBelief" if kind == Environment | DynamicsBelief else f"mm.{kind.__name__}"
+    return "mm.Environment, or mm.DynamicsBelief" if kind == Place else f"mm.{kind.__name__}"
 
 
 # ---- going on ----------------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ def _state_of(
     start: Posterior,
     model: Any,
     method: Any,
-    environment: Environment | DynamicsBelief,
+    environment: Place,
     demonstrations: Demonstrations,
 ) -> dict[str, Any]:
     """The sampler's state in an earlier posterior, if it can be gone on from."""
@@ -259,7 +260,7 @@ def _state_of(
         and earlier.discount == environment.discount
         and np.array_equal(earlier.available, environment.available)
         and np.array_equal(earlier.is_terminal, environment.is_terminal)
-        and abs(earlier.matrix - environment.matrix).max() == 0
+        and abs(earlier.matrix - environment.matrix).max() <= ROUNDING
         and _same_belief(start.belief, belief)
     )
     if not same:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from manymotives.choice import Softmax, SoftOptimal
-from manymotives.dynamics import DynamicsBelief
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.families import log_gammas
@@ -37,7 +37,7 @@ TRIED = 64  # … so many at a time
 def tell_reward_policy(
     model: RewardPolicyModel,
     source: RewardPolicyModel,
-    environment: Environment | DynamicsBelief,
+    environment: Place,
     method: Method,
     tasks: int,
     steps: int,
@@ -46,7 +46,7 @@ def tell_reward_policy(
     if isinstance(method, OptimalityMonteCarlo):
         raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
     belief = environment if isinstance(environment, DynamicsBelief) else None
-    known = environment.mean if isinstance(environment, DynamicsBelief) else environment
+    known = known_part(environment)
     nothing = np.zeros((tasks, known.num_states, known.num_actions))
     names = tuple(range(tasks))
     origin = source.target(known, names, nothing)

@@ -27,5 +27,5 @@ def check_environment_is_known(method: Any, target: Target) -> None:
     if target.belief is not None:
         raise InputError(
             f"{method!r} cannot infer an environment along with the rewards. HMC(), Gibbs() and Metropolis() can; or "
-            "take its mean for granted: belief.mean."
+            "take its mean for granted: belief.mean, or --plug-in on the command line."
         )

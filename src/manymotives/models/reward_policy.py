@@ -13,7 +13,7 @@ import numpy as np
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.target import Anatomy, Target, check_everyone_chose, checked_choices, coordinates_of
@@ -68,10 +68,9 @@ class RewardPolicyModel:
             )
         return ()
 
-    def bind(self, environment: Environment | DynamicsBelief, demonstrations: Demonstrations) -> Target:
+    def bind(self, environment: Place, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data."""
-        known = environment.mean if isinstance(environment, DynamicsBelief) else environment
-        counts = checked_choices(known, demonstrations)
+        counts = checked_choices(known_part(environment), demonstrations)
         if isinstance(self.sharing, Separate):
             check_everyone_chose(demonstrations, counts)
         tasks = demonstrations.tasks
@@ -79,7 +78,7 @@ class RewardPolicyModel:
             counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
         return self.target(environment, tasks, counts)
 
-    def target(self, environment: Environment | DynamicsBelief, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
+    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         belief = None
         if isinstance(environment, DynamicsBelief):
