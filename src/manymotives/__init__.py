@@ -21,7 +21,7 @@ from manymotives.inference import (
 from manymotives.io import from_gymnasium, from_minari, from_trajectories, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
-from manymotives.planning import Plan, evaluate, loss, loss_matrix, plan
+from manymotives.planning import BeliefPlan, Plan, evaluate, loss, loss_matrix, plan
 from manymotives.plots import (
     plot_calibration,
     plot_choices,
@@ -50,6 +50,7 @@ from manymotives.worlds import ModelBasedLearner, simulate
 
 __all__ = [
     "HMC",
+    "BeliefPlan",
     "Beta",
     "BetaReward",
     "Calibration",

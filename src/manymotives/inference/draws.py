@@ -70,4 +70,5 @@ class OptimalityDraws:
     reward_concentration: np.ndarray | None  # [chain, draw] κ
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]]
     warnings: tuple[str, ...] = ()
+    bounds: np.ndarray | None = None  # [2, N, S] under a belief: what the best policy found is worth, what none exceeds
     state: dict[str, np.ndarray] = field(default_factory=dict)  # this method does not go on

@@ -14,12 +14,13 @@ from manymotives.inference.progress import Progress
 from manymotives.inference.rewards_given_policies import rewards_given_policies
 from manymotives.models import OptimalityTarget
 from manymotives.optimality import DistributionOptimality, log_survival_of
-from manymotives.planning import Contest
+from manymotives.planning import BeliefContest, Contest
 
 NUM_REWARDS = 2_000
 FEW_REWARDS = 10.0  # effective ones, below which the set is too coarse for what the choices say
 FLAT = 0.01  # of the largest span: below it, a given reward makes nearly every policy nearly optimal
 SURPRISING = 0.025  # prior probability of a gap beyond what a task loses
+MUCH = 0.5  # of a task's loss: what better policies could add to it
 FAVOURS_FLAT = 0.75  # of the average span beforehand
 
 
@@ -37,16 +38,20 @@ class OptimalityMonteCarlo:
         reward set of its own.
     device
         "cpu", in float64; or "gpu", in float32, for the paper's factorisation.
+    environments
+        Where transitions are not known: how many environments are drawn from the belief, to stand for it. At 100,
+        values under a belief err by a tenth of what they differ between environments, all in the same direction.
     """
 
     draws: int = 1_000
     num_rewards: int | None = None
     device: str = "cpu"
+    environments: int = 100
 
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checked_counts(self, "draws", *(() if self.num_rewards is None else ("num_rewards",)))
+        checked_counts(self, "draws", "environments", *(() if self.num_rewards is None else ("num_rewards",)))
         if self.device not in ("cpu", "gpu"):
             raise InputError(f'OptimalityMonteCarlo: device must be "cpu" or "gpu"; found {self.device!r}.')
 
@@ -60,7 +65,8 @@ class OptimalityMonteCarlo:
             self._check_device(target, given_reward)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
         rewards, measure = target.reward_set(rng, self.num_rewards or NUM_REWARDS)
-        contest = Contest.between(target.environment, rewards, on=target.on, scale_free=target.model.scale_free)
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(8,)))
+        contest = target.contest(rewards, self.environments, stream)
         if given_reward:
             found = policies_given_rewards(target, contest, measure, self.draws, seed, progress)
         else:
@@ -72,9 +78,15 @@ class OptimalityMonteCarlo:
             "mean_span": (("task",), spread),
         }
         more = _about_rewards(target, contest, measure, effective, spread) + _about_gaps(target, found.loss)
-        return replace(found, statistics=statistics, warnings=found.warnings + more)
+        bounds = None
+        if isinstance(contest, BeliefContest):
+            bounds = np.stack([contest.best, contest.upper])
+            more += _about_bounds(target, contest, found)
+        return replace(found, statistics=statistics, warnings=found.warnings + more, bounds=bounds)
 
     def _check_device(self, target: OptimalityTarget, given_reward: bool) -> None:
+        if target.belief is not None:
+            raise InputError('device="gpu" is for known environments. Under a belief use the CPU.')
         if given_reward or isinstance(target.model.optimality, DistributionOptimality):
             raise InputError(
                 'device="gpu" is for factorisation="reward_given_policy" and a prior of gaps other than '
@@ -101,8 +113,26 @@ def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
     )
 
 
+def _about_bounds(target: OptimalityTarget, contest: BeliefContest, found: OptimalityDraws) -> tuple[str, ...]:
+    """Whether better policies than those found could make losses much larger."""
+    short = found.weights @ contest.shortfall
+    middle = np.median(found.loss, axis=(0, 1))
+    worst = int(np.argmax(short - middle))
+    if short[worst] <= MUCH * middle[worst]:
+        return ()
+    return (
+        "losses are counted from the best policy found that does not know the environment. To know it would be worth "
+        f"up to {short[worst]:.3g} more, and the median loss of {target.tasks[worst]!r} is {middle[worst]:.3g}: should "
+        "there be better policies, losses are larger, by that much at most. The more transitions seen, the less.",
+    )
+
+
 def _about_rewards(
-    target: OptimalityTarget, contest: Contest, measure: np.ndarray, effective: np.ndarray, spread: np.ndarray
+    target: OptimalityTarget,
+    contest: Contest | BeliefContest,
+    measure: np.ndarray,
+    effective: np.ndarray,
+    spread: np.ndarray,
 ) -> tuple[str, ...]:
     """What to say of the set of rewards, once the weights are known."""
     found = []

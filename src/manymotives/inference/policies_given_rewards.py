@@ -23,7 +23,7 @@ from manymotives.inference.progress import Progress
 from manymotives.inference.weights import resampled
 from manymotives.models import OptimalityTarget
 from manymotives.optimality import gaps_beyond, log_survival_of
-from manymotives.planning import Contest
+from manymotives.planning import BeliefContest, Contest
 from manymotives.policies import log_evidence
 from manymotives.priors import Prior
 
@@ -35,7 +35,7 @@ FEW_POLICIES = 20.0  # effective ones, below which an average over policies is t
 
 def policies_given_rewards(
     target: OptimalityTarget,
-    contest: Contest,
+    contest: Contest | BeliefContest,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -70,7 +70,7 @@ def policies_given_rewards(
             "prior of the gap wants. Raise draws, or allow larger gaps.",
         )
     return OptimalityDraws(
-        **_with_policies(target, contest.rewards, index, draws, seed),
+        **_with_policies(target, contest, index, draws, seed),
         rewards=contest.rewards,
         measure=measure,
         spans=contest.spans,
@@ -87,7 +87,12 @@ def _concentration(target: OptimalityTarget, draws: int) -> np.ndarray:
 
 
 def _likelihoods(
-    target: OptimalityTarget, contest: Contest, measure: np.ndarray, draws: int, seed: int, progress: Progress
+    target: OptimalityTarget,
+    contest: Contest | BeliefContest,
+    measure: np.ndarray,
+    draws: int,
+    seed: int,
+    progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
     """log p(d_m | ρ_j) [M, N] up to a constant a task, and how many policies each stands on."""
     log_survival = log_survival_of(target.model.optimality)
@@ -160,7 +165,7 @@ def _shared(
 
 
 def _with_policies(
-    target: OptimalityTarget, rewards: np.ndarray, index: np.ndarray, draws: int, seed: int
+    target: OptimalityTarget, contest: Contest | BeliefContest, index: np.ndarray, draws: int, seed: int
 ) -> dict[str, Any]:
     """A policy and an ε for each reward drawn: π_i with probability ∝ β̄(ℓ_ij), ε from β beyond that loss."""
     model, (chains, length, num_tasks) = target.model, index.shape
@@ -180,8 +185,7 @@ def _with_policies(
         step = max(1, AT_A_TIME // len(policies))
         for begin in range(0, len(distinct), step):
             some = distinct[begin : begin + step]
-            few = Contest.between(target.environment, rewards[some], on=target.on, scale_free=model.scale_free)
-            matrix = few.losses(policies)
+            matrix = contest.among(some).losses(policies)
             for column, j in enumerate(some):
                 here = np.flatnonzero(drawn == j)
                 chosen[here] = resampled(rng, log_survival(matrix[:, column]), len(here))

@@ -25,7 +25,7 @@ from manymotives.inference.policy_draws import (
 from manymotives.inference.progress import Progress
 from manymotives.inference.weights import COLLAPSED, effective_size, resampled
 from manymotives.models import OptimalityTarget
-from manymotives.planning import Contest
+from manymotives.planning import BeliefContest, Contest
 from manymotives.priors import Prior
 
 ON_DEVICE = 50  # times as many losses a block
@@ -33,7 +33,7 @@ ON_DEVICE = 50  # times as many losses a block
 
 def rewards_given_policies(
     target: OptimalityTarget,
-    contest: Contest,
+    contest: Contest | BeliefContest,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -51,7 +51,7 @@ def rewards_given_policies(
     kept = np.empty((draws if keep else 0, num_tasks, *shape))
     totals = [_Sum(len(measure)) for _ in range(num_tasks)]
     policy_totals = [_Sum(size) for _ in range(num_tasks)]
-    on_device = Device(target, contest) if device == "gpu" else None
+    on_device = Device(target, contest) if device == "gpu" and isinstance(contest, Contest) else None
     judge = on_device.judge if on_device else _judge_here(target, contest)
     step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
     made = 0
@@ -112,7 +112,7 @@ def rewards_given_policies(
     )
 
 
-def _judge_here(target: OptimalityTarget, contest: Contest) -> Callable[..., Judgement]:
+def _judge_here(target: OptimalityTarget, contest: Contest | BeliefContest) -> Callable[..., Judgement]:
     optimality, empty_set = target.model.optimality, target.model.empty_set
 
     def judge(policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:

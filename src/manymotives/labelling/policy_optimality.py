@@ -96,6 +96,10 @@ def label_policy_optimality(
         coords=who | {"candidate": coordinate_of(candidates), "state": names["state"], "action": names["action"]},
     )
 
+    if draws.bounds is not None:
+        for name, values in zip(("best_value", "best_value_bound"), draws.bounds):
+            reward_set[name] = (("candidate", "state"), values)
+
     def log_policies(chain: int, part: slice) -> np.ndarray:
         assert draws.policies is not None
         with np.errstate(divide="ignore"):
@@ -110,7 +114,7 @@ def label_policy_optimality(
         "prior": prior,
         "reward_set": reward_set,
         "constant_data": xr.Dataset(
-            stored_constants(environment), coords={"state": names["state"], "action": names["action"]}
+            stored_constants(environment, target.belief), coords={"state": names["state"], "action": names["action"]}
         ),
         "sampler": xr.Dataset(),
     }

@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.reward_policy import EVERYBODY, draw_rewards
 from manymotives.models.target import check_everyone_chose, checked_choices
 from manymotives.optimality import ExponentialOptimality, check_optimality
+from manymotives.planning import BeliefContest, Contest
 from manymotives.policies import DirichletPolicy
 from manymotives.priors import Gamma, Prior, check_parameter
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
@@ -135,9 +137,9 @@ class PolicyOptimalityModel:
         """What the model alone says, whatever the data."""
         return ()
 
-    def bind(self, environment: Environment, demonstrations: Demonstrations) -> "OptimalityTarget":
+    def bind(self, environment: Place, demonstrations: Demonstrations) -> "OptimalityTarget":
         """This model for these data."""
-        counts = checked_choices(environment, demonstrations)
+        counts = checked_choices(known_part(environment), demonstrations)
         if isinstance(self.sharing, Separate):
             check_everyone_chose(demonstrations, counts)
         tasks: tuple[Any, ...] = demonstrations.tasks
@@ -145,21 +147,24 @@ class PolicyOptimalityModel:
             counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
         return self.target(environment, tasks, counts)
 
-    def target(self, environment: Environment, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
+    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        belief = environment if isinstance(environment, DynamicsBelief) else None
+        known = known_part(environment)
         if isinstance(self.reward, RewardSet):
-            self.reward.for_environment(environment)  # what does not fit is better found now than later
-        return OptimalityTarget(environment, self, tasks, np.ascontiguousarray(counts, dtype=float))
+            self.reward.for_environment(known)  # what does not fit is better found now than later
+        return OptimalityTarget(known, self, tasks, np.ascontiguousarray(counts, dtype=float), belief)
 
 
 @dataclass(frozen=True, eq=False)
 class OptimalityTarget:
     """The model, the environment and the choices: everything a method reads."""
 
-    environment: Environment
+    environment: Environment  # the mean of the belief, where there is one
     model: PolicyOptimalityModel
     tasks: tuple[Any, ...]  # one, "everybody", where they are pooled
     counts: np.ndarray  # [M, S, A] floats
+    belief: DynamicsBelief | None = None  # where transitions are not known
 
     @property
     def num_tasks(self) -> int:
@@ -184,6 +189,13 @@ class OptimalityTarget:
         if isinstance(reward, RewardSet):
             return reward.for_environment(self.environment), reward.weights
         return draw_rewards(reward, self.environment, rng, count), np.full(count, 1.0 / count)
+
+    def contest(self, rewards: np.ndarray, environments: int, rng: np.random.Generator) -> Contest | BeliefContest:
+        """These rewards, to be held against policies; under a belief, in so many environments drawn from it."""
+        settings: dict[str, Any] = {"on": self.on, "scale_free": self.model.scale_free}
+        if self.belief is None:
+            return Contest.between(self.environment, rewards, **settings)
+        return BeliefContest.between(self.belief, rewards, **settings, environments=environments, rng=rng)
 
     def draw_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray:
         """Concentrations [draws, M] of policies given the choices of all who share one."""

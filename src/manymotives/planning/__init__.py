@@ -2,6 +2,19 @@
 
 from manymotives.planning.compiled import in_parallel
 from manymotives.planning.losses import Contest, loss_matrix
+from manymotives.planning.unknown import BeliefPlan
+from manymotives.planning.unknown_losses import BeliefContest
 from manymotives.planning.verbs import Plan, evaluate, loss, plan, reliable_plan
 
-__all__ = ["Contest", "Plan", "evaluate", "in_parallel", "loss", "loss_matrix", "plan", "reliable_plan"]
+__all__ = [
+    "BeliefContest",
+    "BeliefPlan",
+    "Contest",
+    "Plan",
+    "evaluate",
+    "in_parallel",
+    "loss",
+    "loss_matrix",
+    "plan",
+    "reliable_plan",
+]

@@ -10,34 +10,53 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Float
 
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.compiled import discounted, in_parallel, suits
 from manymotives.planning.dense_losses import losses_traced
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.loss_kernels import POLICIES, fill_losses
-from manymotives.planning.problem import checked_policies, checked_rewards
+from manymotives.planning.problem import check_known, check_spans, checked_policies, checked_rewards
+from manymotives.planning.unknown import checked_environments, generator
+from manymotives.planning.unknown_losses import BeliefContest
 from manymotives.planning.verbs import reliable_plan
 
-CONSTANT = 1e-11  # of the size of values: a span below this is rounding
 NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time
 
 
 def loss_matrix(
-    environment: Environment, policies: Any, rewards: Any, *, on: str = "state", scale_free: bool = False
+    environment: Environment | DynamicsBelief,
+    policies: Any,
+    rewards: Any,
+    *,
+    on: str = "state",
+    scale_free: bool = False,
+    environments: int | None = None,
+    seed: int = 0,
 ) -> Any:
     """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
 
     Parameters
     ----------
+    environment
+        An `Environment`; or a `DynamicsBelief`: V^π is then E V^π under it, and V* the most that a memoryless policy
+        found is worth (docs/unknown-dynamics.md).
     on
         "state", or "state_action" with rewards [N, S, A].
     scale_free
         In units of what there is to lose: divided by max_s V*(s) − V°(s), where V° is the value of the worst policy. A
         reward that hardly differs between states makes every policy nearly optimal; on this scale it does not.
+    environments, seed
+        Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
     """
-    given = checked_rewards(environment, rewards, on)
-    checked = checked_policies(environment, policies)
+    belief = environment if isinstance(environment, DynamicsBelief) else None
+    known = environment.mean if isinstance(environment, DynamicsBelief) else environment
+    check_known(known)
+    if belief is None and environments is not None:
+        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
+    given = checked_rewards(known, rewards, on)
+    checked = checked_policies(known, policies)
     for word, shape, batch in (
         ("policies", checked.shape, checked.shape[:-2]),
         ("rewards", np.shape(rewards), given.batch),
@@ -47,16 +66,23 @@ def loss_matrix(
     if given.batch == (0,):
         raise InputError("there are no rewards.")
     values = given.values if on == "state_action" else given.values[..., 0]
-    if given.is_jax or isinstance(checked, jax.Array):
-        found = losses_traced(environment, checked, given.values)
+    is_jax = given.is_jax or isinstance(checked, jax.Array)
+    if belief is not None:
+        if is_jax:
+            raise InputError("under a belief rewards and policies are NumPy arrays; JAX's are for known environments.")
+        count, rng = checked_environments(environments), generator(seed)
+        made = BeliefContest.between(belief, values, on=on, scale_free=scale_free, environments=count, rng=rng)
+        return made.losses(checked)
+    if is_jax:
+        found = losses_traced(known, checked, given.values)
         if not scale_free:
             return found
-        best = reliable_plan(environment, values, on=on).value
-        scale = spans(environment, values, on=on, best=best)
+        best = reliable_plan(known, values, on=on).value
+        scale = spans(known, values, on=on, best=best)
         if not isinstance(scale, jax.core.Tracer):
-            _check_spans(np.asarray(scale), np.asarray(best))
+            check_spans(np.asarray(scale), np.asarray(best))
         return found / scale[None]
-    return Contest.between(environment, values, on=on, scale_free=scale_free).losses(checked)
+    return Contest.between(known, values, on=on, scale_free=scale_free).losses(checked)
 
 
 def spans(environment: Environment, rewards: Any, *, on: str = "state", best: Any = None) -> Any:
@@ -64,15 +90,6 @@ def spans(environment: Environment, rewards: Any, *, on: str = "state", best: An
     if best is None:
         best = reliable_plan(environment, rewards, on=on).value
     return (best + reliable_plan(environment, -rewards, on=on).value).max(axis=-1)
-
-
-def _check_spans(span: np.ndarray, best: np.ndarray) -> None:
-    flat = span <= max(CONSTANT, 64 * np.finfo(best.dtype).eps) * np.abs(best).max(axis=1)
-    if flat.any():
-        raise InputError(
-            f"reward {int(np.argmax(flat))} is constant: every policy is optimal for it, and a loss without a "
-            "scale does not exist. Leave it out, or use scale_free=False."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +117,12 @@ class Contest:
             regret = np.ascontiguousarray(regret.reshape(-1, WIDTH, regret.shape[1]).swapaxes(1, 2))
         made = cls(environment, rewards, on, scale_free, found.value, regret)
         if scale_free:
-            _check_spans(made.spans, made.best)
+            check_spans(made.spans, made.best)
         return made
+
+    def among(self, some: np.ndarray) -> "Contest":
+        """The same for some of the rewards."""
+        return Contest.between(self.environment, self.rewards[some], on=self.on, scale_free=self.scale_free)
 
     @cached_property
     def spans(self) -> np.ndarray:

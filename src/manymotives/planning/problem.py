@@ -12,6 +12,7 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 
 LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states
+CONSTANT = 1e-11  # of the size of values: a span below this is rounding
 REWARD_LIMIT = 1e290  # rewards past this would meet the marker of forbidden actions
 
 
@@ -32,6 +33,15 @@ class Solution(NamedTuple):
     actions: Any  # [B, S]; the lowest index among actions that rounding cannot tell apart
     residual: Any  # [B] max |V − TV|
     solves: Any  # [B] linear systems solved
+
+
+def check_known(environment: Any) -> None:
+    """Refuse what is not an environment."""
+    if not isinstance(environment, Environment):
+        raise InputError(
+            f"environment must be mm.Environment; found {type(environment).__name__}. Of a belief, that is its mean or "
+            "one of its samples."
+        )
 
 
 def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
@@ -139,6 +149,16 @@ def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any
         raise InputError(
             f"inverse temperatures of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
         ) from None
+
+
+def check_spans(span: np.ndarray, best: np.ndarray) -> None:
+    """Refuse rewards without anything to lose: `span` [N] beside values `best` [N, S]."""
+    flat = span <= max(CONSTANT, 64 * np.finfo(best.dtype).eps) * np.abs(best).max(axis=1)
+    if flat.any():
+        raise InputError(
+            f"reward {int(np.argmax(flat))} is constant: every policy is optimal for it, and a loss without a "
+            "scale does not exist. Leave it out, or use scale_free=False."
+        )
 
 
 def cores() -> int:

@@ -6,24 +6,27 @@ and in the precision of what came in.
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.compiled import evaluate_dense, plan_dense, suits
 from manymotives.planning.dense import evaluate_traced, plan_traced
 from manymotives.planning.problem import (
     Rewards,
+    check_known,
     checked_policies,
     checked_rewards,
     checked_start,
     checked_temperature,
 )
 from manymotives.planning.sparse import evaluate_sparse, plan_sparse
+from manymotives.planning.unknown import BeliefPlan, plan_under_belief
 
 CONVERGED = 1e-9  # Bellman residual, relative to the size of the values where that exceeds 1
 
@@ -56,18 +59,31 @@ class Plan:
         return weight / weight.sum(axis=-1, keepdims=True)
 
 
+@overload
 def plan(
-    environment: Environment,
+    environment: Environment, rewards: Any, *, on: str = "state", inverse_temperature: Any = None, start: Any = None
+) -> Plan: ...
+@overload
+def plan(
+    environment: DynamicsBelief, rewards: Any, *, on: str = "state", environments: int | None = None, seed: int = 0
+) -> BeliefPlan: ...
+def plan(
+    environment: Any,
     rewards: Any,
     *,
     on: str = "state",
     inverse_temperature: Any = None,
     start: Any = None,
-) -> Plan:
+    environments: Any = None,
+    seed: Any = 0,
+) -> Plan | BeliefPlan:
     """Optimal values and policy for each reward of a batch.
 
     Parameters
     ----------
+    environment
+        An `Environment`; or a `DynamicsBelief`, for the best policy found that does not know which it is, and bounds on
+        what the best one is worth (a `BeliefPlan`).
     rewards
         [..., S], or [..., S, A] with `on="state_action"`. Any batch shape.
     on
@@ -77,7 +93,17 @@ def plan(
         optimality, also called logit or maximum causal entropy, V(s) = log Σ_a exp(c Q(s, a)) / c.
     start
         Actions [..., S] to begin policy iteration from, such as the plan of a similar reward.
+    environments, seed
+        Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
     """
+    if isinstance(environment, DynamicsBelief):
+        if inverse_temperature is not None or start is not None:
+            word = "start" if inverse_temperature is None else "inverse_temperature"
+            raise InputError(f"under a belief a plan has no {word}. Leave it out, or plan in belief.mean.")
+        return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
+    check_known(environment)
+    if environments is not None:
+        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
@@ -110,6 +136,7 @@ def plan(
 
 def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
     """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast."""
+    check_known(environment)
     given = checked_rewards(environment, rewards, on)
     checked = checked_policies(environment, policies)
     try:
@@ -136,6 +163,7 @@ def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str =
 
 def loss(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
+    check_known(environment)
     best = reliable_plan(environment, rewards, on=on).value
     attained = evaluate(environment, policies, rewards, on=on)
     xp: Any = jnp if isinstance(attained, jax.Array) else np

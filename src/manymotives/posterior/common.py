@@ -200,13 +200,12 @@ class Posterior:
     def planned(self, rewards: np.ndarray, which: slice, inverse_temperature: np.ndarray | None = None) -> Plan:
         """Plans for rewards [K, ...] of some of the draws, chains one after the other, each in its own environment."""
         on = self.model.reward.on
-        if self.belief is None:
+        if not self._draws_environments:
             return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature)
-        drawn = self.data["posterior"].dataset["transition"].values
-        places = self.belief.complete(drawn.reshape(-1, drawn.shape[-1])[which])
+        places = self._drawn_moves(which)
         soft = [None] * len(rewards) if inverse_temperature is None else list(inverse_temperature)
         found = [
-            plan(self.belief.environment(moves), reward, on=on, inverse_temperature=temperature)
+            plan(self._place(moves), reward, on=on, inverse_temperature=temperature)
             for moves, reward, temperature in zip(places, rewards, soft, strict=True)
         ]
         return Plan(
@@ -218,9 +217,24 @@ class Posterior:
             }
         )
 
+    @property
+    def _draws_environments(self) -> bool:
+        """Whether draws have environments of their own: those of MPO are averages over what may be."""
+        return self.belief is not None and "transition" in self.data["posterior"].dataset
+
+    def _drawn_moves(self, which: slice) -> np.ndarray:
+        """Probabilities [K, E] of all possible moves in the environments of some of the draws."""
+        assert self.belief is not None
+        drawn = self.data["posterior"].dataset["transition"].values
+        return self.belief.complete(drawn.reshape(-1, drawn.shape[-1])[which])
+
+    def _place(self, moves: np.ndarray) -> Environment:
+        assert self.belief is not None
+        return self.belief.environment(moves)
+
     def _planned_draws(self, rewards: np.ndarray, inverse_temperature: np.ndarray | None) -> Plan:
         """Plans for rewards [chain, draw, ...] of all draws."""
-        if self.belief is None:
+        if not self._draws_environments:
             return self.planned(rewards, slice(None), inverse_temperature)
         shape = rewards.shape[:2]
         soft = None if inverse_temperature is None else inverse_temperature.reshape(-1, *inverse_temperature.shape[2:])
