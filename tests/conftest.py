@@ -18,6 +18,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 COMPILED = {
     "manymotives.baselines.walks",
     "manymotives.families",
+    "manymotives.inference.environment_moves",
     "manymotives.inference.faint",
     "manymotives.inference.integral_kernels",
     "manymotives.inference.latent",

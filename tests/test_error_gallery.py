@@ -135,6 +135,11 @@ def nobody_there():
         pass
 
 
+def belief(counts: Any = None, **given: Any) -> mm.DynamicsBelief:
+    nothing = np.zeros((3, 2, 3))
+    return mm.DynamicsBelief(nothing if counts is None else counts, discount=0.9, actions=CHAIN.actions, **given)
+
+
 GALLERY = {
     # ---- environments
     "transitions of the wrong shape": lambda: mm.Environment(np.ones((2, 3)), discount=0.9),
@@ -467,6 +472,33 @@ GALLERY = {
     "a trajectory beyond the environment": lambda: mm.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
     "not a Minari dataset": lambda: mm.from_minari(7),
     "Minari's continuous spaces": lambda: mm.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
+    # ---- environments that are not known
+    "a belief of negative counts": lambda: belief(-np.ones((3, 2, 3))),
+    "a belief of nothing": lambda: belief(prior=0.0),
+    "a prior less than nothing": lambda: belief(prior=-1.0),
+    "a prior of another shape": lambda: belief(prior=np.ones((2, 2, 2))),
+    "possible moves of another shape": lambda: belief(possible=np.ones((2, 2, 2))),
+    "what is impossible was seen": lambda: belief(np.ones((3, 2, 3)), possible=np.tile([1.0, 1.0, 0.0], (3, 2, 1))),
+    "actions that exist elsewhere": lambda: belief(available=[[True]]),
+    "a belief in an impossible move that was made": lambda: belief(possible=np.tile([1.0, 0.0, 0.0], (3, 2, 1))).after(
+        CHAIN_DATA
+    ),
+    "a belief about other places": lambda: mm.DynamicsBelief(
+        np.zeros((3, 2, 3)), discount=0.9, states=["a", "b", "c"]
+    ).after(CHAIN_DATA),
+    "a belief in a last state where choices are made": lambda: mm.DynamicsBelief.from_demonstrations(
+        CHAIN_DATA, discount=0.9, terminal=[0]
+    ),
+    "counts that are words": lambda: mm.DynamicsBelief.from_frame(
+        pd.DataFrame({"state": ["a"], "action": ["x"], "next_state": ["a"], "count": ["often"]}), discount=0.9
+    ),
+    "a belief of no weight": lambda: mm.DynamicsBelief.around(CHAIN, 0.0),
+    "no samples of a belief": lambda: belief().sample(0),
+    "an interval of everything": lambda: belief().to_frame(level=1.0),
+    "a method that must know the environment": lambda: mm.fit(
+        mm.RewardPolicyModel(), belief(), CHAIN_DATA, mm.MonteCarlo(), progress=False
+    ),
+    "calibration of MPO under a belief": lambda: mm.calibrate(mm.PolicyOptimalityModel(), belief()),
     # ---- the paper's experiments
     "a panel that is not there": lambda: reproduce(["figure 9"], out="run"),
     "a reading that is not there": lambda: reproduce(["tasks"], out="run", readings="rate 100"),

@@ -58,7 +58,7 @@ def test_a_leaky_score_predicts_coin_flips():
         table, _ = plain_rungs(book.cells, book.cells.counts(split.trains), Smoothing(1.0, 1.0, 1.0, 1.0))
         book._count(OWN_HISTORY, number, table[OWN_HISTORY])
     contender = contenders_of(mm.RewardPolicyModel(mm.DirichletReward(0.3), mm.Softmax(20.0)), QUICK, ())[0][0]
-    for number, prediction in enumerate(_predictions(contender, book, 0, True)):
+    for number, prediction in enumerate(_predictions(contender, PLACE, book, 0, True)):
         book.add(contender.name, number, prediction)
     found = mm.Score("episodes", OWN_HISTORY, book.by_task(), book.how(), {}).table.set_index("model")
     above_chance = found["log_likelihood"] - np.log(1 / 3)
@@ -76,7 +76,7 @@ def test_predictions_do_not_know_what_they_predict():
     for model in (mm.RewardPolicyModel(), mm.PolicyOptimalityModel()):
         contender = contenders_of(model, QUICK, ())[0][0]
         books = [Book(PLACE, choices, splits[:1], "episodes") for choices in (data, other)]
-        one, two = (next(_predictions(contender, book, 0, True)).log_policy for book in books)
+        one, two = (next(_predictions(contender, PLACE, book, 0, True)).log_policy for book in books)
         assert np.array_equal(one, two)
     tables = [plain_rungs(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
     for name in PLAIN:

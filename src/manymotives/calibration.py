@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, Method, OptimalityMonteCarlo, Progress
@@ -90,8 +91,12 @@ def calibrate(
     """
     if type(model) not in STORIES:
         raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
-    if not isinstance(environment, Environment):
-        raise InputError(f"environment must be mm.Environment; found {type(environment).__name__}.")
+    if not isinstance(environment, Environment | DynamicsBelief):
+        raise InputError(
+            f"environment must be mm.Environment or mm.DynamicsBelief; found {type(environment).__name__}."
+        )
+    if isinstance(environment, DynamicsBelief) and not isinstance(model, RewardPolicyModel):
+        raise InputError(f"a {type(model).__name__} is calibrated in a known environment: give belief.mean.")
     default, tell = STORIES[type(model)]
     chosen = default() if method is None else method
     if not isinstance(chosen, Method) or isinstance(chosen, type):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.errors import InputError
 from manymotives.fit import fit, load
 from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
@@ -39,7 +39,7 @@ Said = Callable[[int, int, float], None]  # (draws made, draws wanted, draws a s
 
 def fit_in_blocks(
     model: Any,
-    environment: Environment,
+    place: Place,
     demonstrations: Demonstrations,
     method: Any,
     path: Path,
@@ -54,12 +54,12 @@ def fit_in_blocks(
 
     `resume`: go on from what is there, if it is this very run; else start, and replace what is there.
     """
-    identity = identity_of(model, environment, demonstrations, method, seed)
+    identity = identity_of(model, place, demonstrations, method, seed)
     posterior = earlier_run(path, identity) if resume else None
     if posterior is not None and _is_finished(posterior, method):
         return posterior
     if not _goes_on(method):
-        made = fit(model, environment, demonstrations, method, seed=seed, progress=progress)
+        made = fit(model, place, demonstrations, method, seed=seed, progress=progress)
         posterior = _marked(made, method, identity)
         posterior.save(path)
         return posterior
@@ -75,7 +75,7 @@ def fit_in_blocks(
             part = replace(method, draws=block, **({"patience": 1} if hasattr(method, "patience") else {}))
             start = time.monotonic()
             bar.expect(chains * (warmup + wanted))
-            posterior = fit(model, environment, demonstrations, part, seed=seed, progress=bar, start=posterior)
+            posterior = fit(model, place, demonstrations, part, seed=seed, progress=bar, start=posterior)
             if _made(posterior) < done + block:
                 raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
             speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
@@ -129,16 +129,17 @@ def is_unfinished(posterior: Posterior) -> bool:
     return UNFINISHED in posterior.data.attrs
 
 
-def identity_of(
-    model: Any, environment: Environment, demonstrations: Demonstrations, method: Any, seed: int
-) -> dict[str, str]:
+def identity_of(model: Any, place: Place, demonstrations: Demonstrations, method: Any, seed: int) -> dict[str, str]:
     """A short text for each part of a run; the same text, the same part."""
     settings = {field.name: getattr(method, field.name) for field in fields(method) if field.name not in OPEN_ENDED} | (
         {"draws": method.draws} if not method.is_markov_chain else {}
     )
+    environment = known_part(place)
     matrix = environment.matrix
     world = [repr((environment.states, environment.actions, environment.discount)).encode()]
-    arrays = (matrix.data, matrix.indices, matrix.indptr, environment.available, environment.is_terminal)
+    arrays = [matrix.data, matrix.indices, matrix.indptr, environment.available, environment.is_terminal]
+    if isinstance(place, DynamicsBelief):
+        arrays.append(place.concentration.data)
     names = (demonstrations.tasks, demonstrations.states, demonstrations.actions, demonstrations.episodes)
     chosen = (demonstrations.task, demonstrations.episode, demonstrations.state, demonstrations.action)
     return {

@@ -217,11 +217,16 @@ class DynamicsBelief:
         """As if an environment were known from so many observations of each state and action."""
         if not (np.isfinite(weight) and weight > 0):
             raise InputError(f"weight must be a positive number of observations; found {weight!r}.")
-        made = object.__new__(cls)
         concentration = sp.csr_array(environment.matrix * float(weight))
+        return cls.of_parts(environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
+
+    @classmethod
+    def of_parts(cls, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> "DynamicsBelief":
+        """From what a belief holds, not checked again."""
+        made = object.__new__(cls)
         concentration.eliminate_zeros()
         concentration.sort_indices()
-        _freeze(made, environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
+        _freeze(made, mean, concentration, seen)
         return made
 
     def after(self, demonstrations: Demonstrations) -> "DynamicsBelief":
@@ -229,7 +234,8 @@ class DynamicsBelief:
         known = self.mean
         if demonstrations.states != known.states or demonstrations.actions != known.actions:
             raise InputError(
-                "the demonstrations have other states or actions than the belief. Read them with its mean."
+                "the demonstrations have other states or actions than the belief. Read them with it: "
+                "Demonstrations.from_frame(frame, belief.mean, ...)."
             )
         counts = demonstrations.transition_counts().astype(float)
         surprise = counts - counts * (self.concentration > 0)
@@ -241,15 +247,17 @@ class DynamicsBelief:
                 f"state {known.states[here]!r} with action {known.actions[act]!r} was followed by "
                 f"{known.states[there]!r}, which is impossible under this belief."
             )
-        made = object.__new__(type(self))
         concentration = sp.csr_array(self.concentration + counts)
         concentration.sort_indices()
         total = np.asarray(concentration.sum(axis=1)).ravel()
         frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
         frequency.sort_indices()
         seen = self.seen + np.asarray(counts.sum(axis=1)).ravel()
-        _freeze(made, self._like(frequency), concentration, seen)
-        return made
+        return self.of_parts(self._like(frequency), concentration, seen)
+
+    def drawn_in(self, environment: Environment) -> "DynamicsBelief":
+        """The same belief, with another name for its mean: one with coordinates, for example."""
+        return self.of_parts(environment, self.concentration, self.seen)
 
     # ---- what it says --------------------------------------------------------------------------------------
 
@@ -265,6 +273,12 @@ class DynamicsBelief:
         largest = np.maximum.reduceat(logs, begins, axis=-1)
         weight = np.exp(logs - largest[..., row])
         return weight / np.add.reduceat(weight, begins, axis=-1)[..., row]
+
+    def complete(self, moves: np.ndarray) -> np.ndarray:
+        """Probabilities [..., E] of all possible moves from those [..., E′] of the uncertain ones."""
+        full = np.ones((*moves.shape[:-1], self.concentration.nnz))
+        full[..., self.is_uncertain] = moves
+        return full
 
     def environment(self, moves: np.ndarray) -> Environment:
         """The environment in which the possible moves have these probabilities [E]."""
@@ -364,6 +378,14 @@ class DynamicsBelief:
         return made
 
 
+Place = Environment | DynamicsBelief  # what agents acted in, as far as it is known
+
+
+def known_part(place: Place) -> Environment:
+    """An environment as it is; of a belief, its mean: names, which actions exist where, and what to expect."""
+    return place.mean if isinstance(place, DynamicsBelief) else place
+
+
 def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:
     for name, value in (("mean", mean), ("concentration", concentration), ("seen", seen)):
         object.__setattr__(belief, name, value)
@@ -415,7 +437,9 @@ def _prior_rows(prior: Any, allowed: sp.csr_array, shape: tuple[int, int]) -> An
         return sp.csr_array(sp.diags_array(float(prior) / np.maximum(wide, 1)) @ allowed)
     rows = sp.csr_array(transition_rows(prior)[0])
     if rows.shape != shape:
-        raise InputError("prior must be one number, or have the shape of counts.")
+        raise InputError(
+            f"prior must be one number, or have the shape of counts; found rows {list(rows.shape)}, not {list(shape)}."
+        )
     return rows
 
 

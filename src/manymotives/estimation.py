@@ -88,6 +88,11 @@ def estimate_environment(
     return Estimate(environment, kept)
 
 
+def is_deterministic(demonstrations: Demonstrations) -> bool:
+    """Whether the same action in the same state has always led to the same one."""
+    return bool((np.diff(demonstrations.transition_counts().indptr) <= 1).all())
+
+
 def _starts(demonstrations: Demonstrations) -> np.ndarray:
     """How often episodes began in each state."""
     first = np.append(True, np.diff(demonstrations.episode) != 0)

@@ -15,13 +15,14 @@ from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
 from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
-from manymotives.dynamics import DynamicsBelief
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
 from manymotives.labelling import (
     label_policy_optimality,
     label_reward_policy,
+    stored_belief,
     stored_environment,
     watched_reward_policy,
 )
@@ -33,6 +34,8 @@ from manymotives.priors import DISTRIBUTIONS
 from manymotives.records import from_record, record_of
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.sharing import Hierarchical, Pooled, Separate
+
+ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
     kind.__name__: kind
@@ -65,13 +68,12 @@ class Way(NamedTuple):
     methods: tuple[type, ...]
     label: Callable[..., xr.DataTree]
     posterior: type[Posterior]
-    takes_belief: bool = False  # a DynamicsBelief in place of the environment
 
 
 WAYS: dict[type, Way] = {
     RewardPolicyModel: Way(HMC, METHODS, label_reward_policy, RewardPolicyPosterior),
     PolicyOptimalityModel: Way(
-        OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior, True
+        OptimalityMonteCarlo, (OptimalityMonteCarlo,), label_policy_optimality, PolicyOptimalityPosterior
     ),
 }
 
@@ -93,7 +95,8 @@ def fit(
     model
         Such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())` or `PolicyOptimalityModel()`.
     environment, demonstrations
-        What they acted in and what they did; with the same names of states and actions.
+        What they acted in and what they did; with the same names of states and actions. Where transitions are not
+        known, a `DynamicsBelief` takes the environment's place: it is then inferred along with the rewards.
     method
         For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()`,
         `MonteCarlo()`, or `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
@@ -113,10 +116,8 @@ def fit(
     if not isinstance(chosen, Method) or isinstance(chosen, type) or type(chosen) in others:
         names = ", ".join(f"{kind.__name__}()" for kind in way.methods)
         raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}. These can: {names}.")
-    belief = environment if isinstance(environment, DynamicsBelief) and way.takes_belief else None
-    known = environment if belief is None else belief.mean
     for word, value, kind in (
-        ("environment", known, Environment),
+        ("environment", environment, Place),
         ("demonstrations", demonstrations, Demonstrations),
         ("start", start, Posterior | None),
     ):
@@ -125,10 +126,10 @@ def fit(
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed = int(seed)
-    target = model.bind(environment, demonstrations)
-    environment = known
+    belief, environment = _told(environment)
+    target = model.bind(belief or environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
-    state = None if start is None else _state_of(start, model, chosen, environment, demonstrations)
+    state = None if start is None else _state_of(start, model, chosen, belief or environment, demonstrations)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     if isinstance(chosen, HMC) and chosen.device is None:
         compile_first()
@@ -145,12 +146,18 @@ def fit(
         data.attrs["mixing"] = str(mixed)
     said = (
         *draws.warnings,
-        *(belief.warnings if belief else ()),
         *(mixed.warnings if mixed else ()),
+        *(belief.warnings if belief else ()),
         *_warnings(data, model, demonstrations, environment),
     )
     data.attrs["warnings"] = json.dumps(said)
-    return way.posterior(data, model, environment)
+    return way.posterior(data, model, environment, belief)
+
+
+def _told(place: Place) -> tuple[DynamicsBelief | None, Environment]:
+    """What is not known of the environment, if anything, and what is."""
+    belief = place if isinstance(place, DynamicsBelief) and place.is_uncertain.any() else None
+    return belief, known_part(place)
 
 
 def _until_mixed(
@@ -215,7 +222,8 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     except (OSError, KeyError, ValueError):
         raise InputError(f"{str(path)!r} is not a posterior saved by manymotives.") from None
     model = from_record(json.loads(record), KINDS)
-    return WAYS[type(model)].posterior(data, model, stored_environment(data))
+    environment = stored_environment(data)
+    return WAYS[type(model)].posterior(data, model, environment, stored_belief(data, environment))
 
 
 def method_of(posterior: Posterior) -> Any:
@@ -224,16 +232,23 @@ def method_of(posterior: Posterior) -> Any:
 
 
 def _article(kind: Any) -> str:
-    return "a Posterior, such as mm.load reads" if kind == Posterior | None else f"mm.{kind.__name__}"
+    if kind == Posterior | None:
+        return "a Posterior, such as mm.load reads"
+    return "mm.Environment, or mm.DynamicsBelief" if kind == Place else f"mm.{kind.__name__}"
 
 
 # ---- going on ----------------------------------------------------------------------------------------------
 
 
 def _state_of(
-    start: Posterior, model: Any, method: Any, environment: Environment, demonstrations: Demonstrations
+    start: Posterior,
+    model: Any,
+    method: Any,
+    environment: Place,
+    demonstrations: Demonstrations,
 ) -> dict[str, Any]:
     """The sampler's state in an earlier posterior, if it can be gone on from."""
+    belief, environment = _told(environment)
     earlier, attrs = start.environment, start.data.attrs
     counts = start.data["observed_data"].dataset["counts"].values
     same = (
@@ -245,7 +260,8 @@ def _state_of(
         and earlier.discount == environment.discount
         and np.array_equal(earlier.available, environment.available)
         and np.array_equal(earlier.is_terminal, environment.is_terminal)
-        and abs(earlier.matrix - environment.matrix).max() == 0
+        and abs(earlier.matrix - environment.matrix).max() <= ROUNDING
+        and _same_belief(start.belief, belief)
     )
     if not same:
         raise InputError(
@@ -262,6 +278,12 @@ def _state_of(
         found = start.data["posterior"].sizes["chain"]
         raise InputError(f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}.")
     return state
+
+
+def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(abs(one.concentration - other.concentration).max() == 0)
 
 
 def _joined(before: xr.DataTree, after: xr.DataTree) -> xr.DataTree:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from manymotives.choice import Softmax, SoftOptimal
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.families import log_gammas
@@ -36,29 +37,38 @@ TRIED = 64  # … so many at a time
 def tell_reward_policy(
     model: RewardPolicyModel,
     source: RewardPolicyModel,
-    environment: Environment,
+    environment: Place,
     method: Method,
     tasks: int,
     steps: int,
 ) -> Story:
+    """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
     if isinstance(method, OptimalityMonteCarlo):
         raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
-    nothing = np.zeros((tasks, environment.num_states, environment.num_actions))
+    belief = environment if isinstance(environment, DynamicsBelief) else None
+    known = known_part(environment)
+    nothing = np.zeros((tasks, known.num_states, known.num_actions))
     names = tuple(range(tasks))
-    origin = source.target(environment, names, nothing)
+    origin = source.target(known, names, nothing)
 
     def story(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         hyper = origin.draw_hyper(rng, 1)
         u = origin.draw_tasks(rng, hyper)
         rule = _rule(source, origin, u[0])
-        demonstrations = simulate(environment, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
-        target = model.target(environment, names, demonstrations.counts.astype(float))
+        moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
+        true = known if belief is None else belief.environment(moves)
+        demonstrations = simulate(true, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
+        place = known if belief is None else belief.after(demonstrations)
+        target = model.target(place, names, demonstrations.counts.astype(float))
         draws = method.run(target, seed=seed, progress=Progress(False))
-        likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks))[None, None]
-        return (
-            _quantities(origin, u[None], hyper[None], likelihood, m),
-            _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m),
-        )
+        likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
+        truth = _quantities(origin, u[None], hyper[None], likelihood, m)
+        found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
+        if belief is not None and draws.moves is not None:
+            for number, (place, move) in enumerate(zip(belief.places[belief.is_uncertain], moves[belief.is_uncertain])):
+                name = "move " + ", ".join(map(str, place))
+                truth[name], found[name] = np.full((1, 1), move), draws.moves[:, :, number]
+        return truth, found
 
     return story
 

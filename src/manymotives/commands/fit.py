@@ -78,11 +78,19 @@ def fit(
     environment: Annotated[
         str | None,
         typer.Option(
-            help="Table with state, action, next_state, probability; or gymnasium:NAME. Estimated from the choices "
-            "if absent.",
+            help="Table with state, action, next_state, probability; or gymnasium:NAME. If absent, it is inferred "
+            "from the choices too (as known where each action always led to the same state, and with --history).",
             rich_help_panel=Where,
         ),
     ] = None,
+    plug_in: Annotated[
+        bool,
+        typer.Option(
+            "--plug-in",
+            help="Without --environment: take what the data show of it for the truth. Quicker, and too sure.",
+            rich_help_panel=Where,
+        ),
+    ] = False,
     discount: Annotated[
         float, typer.Option(help="How much the next step counts, from 0 to below 1.", rich_help_panel=Where)
     ] = 0.95,
@@ -165,10 +173,11 @@ def fit(
             terminal=terminal or (),
             coordinates=coordinates,
             history=history,
+            plug_in=plug_in,
         )
         _introduce(speaker, inputs)
         if dry_run:
-            chosen_model.bind(inputs.environment, inputs.demonstrations)  # what fit would refuse is refused here
+            chosen_model.bind(inputs.place, inputs.demonstrations)  # what fit would refuse is refused here
             what = f"{model.value} with {reward.value} rewards on {where.value}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
@@ -179,7 +188,7 @@ def fit(
         began = time.monotonic()
         posterior = fit_in_blocks(
             chosen_model,
-            inputs.environment,
+            inputs.place,
             inputs.demonstrations,
             chosen_method,
             target,
@@ -240,7 +249,7 @@ def _check_place(out: Path | None, *, resume: bool, force: bool) -> None:
 def _introduce(speaker: Speaker, inputs: Inputs) -> None:
     for line in inputs.lines():
         speaker.say(line)
-    for note in (*inputs.notes, *inputs.environment.warnings, *inputs.demonstrations.warnings):
+    for note in (*inputs.notes, *inputs.place.warnings, *inputs.demonstrations.warnings):
         speaker.say(f"! {note}", "yellow")
 
 

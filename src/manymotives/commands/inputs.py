@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError, RowError
-from manymotives.estimation import estimate_environment
+from manymotives.estimation import estimate_environment, is_deterministic
 from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
 from manymotives.io.columns import Columns, choice_columns, environment_columns
 from manymotives.io.files import rows_of
@@ -27,12 +28,16 @@ SHORT = 5  # choices, below which a subject says little
 class Inputs:
     """What will be fitted, and what a person should know of it."""
 
-    environment: Environment
+    place: Place  # a belief where no environment was given
     demonstrations: Demonstrations
     columns: Columns
     is_guess: bool  # at least one column was guessed
     is_estimated: bool  # the environment was
     notes: tuple[str, ...]
+
+    @property
+    def environment(self) -> Environment:
+        return known_part(self.place)
 
     def facts(self) -> dict[str, Any]:
         """What there is, in numbers."""
@@ -53,6 +58,7 @@ class Inputs:
             "actions": environment.num_actions,
             "discount": environment.discount,
             "environment_estimated": self.is_estimated,
+            "environment_uncertain": isinstance(self.place, DynamicsBelief),
             "breaks": int((~demonstrations.follows).sum()) - demonstrations.num_episodes,
             "notes": list(self.notes),
         }
@@ -69,8 +75,15 @@ class Inputs:
             f"subject, {facts['median_choices']:,.0f} in the middle.",
             f"{_some(facts['states'], 'state')}{ends}, {facts['states_visited']:,} of them visited; "
             f"{_some(facts['actions'], 'action')}; discount {facts['discount']:g}; "
-            f"the environment is {'ESTIMATED from the data' if self.is_estimated else 'given'}.",
+            f"the environment is {self._whence()}.",
         ]
+
+    def _whence(self) -> str:
+        if not self.is_estimated:
+            return "given"
+        if isinstance(self.place, DynamicsBelief):
+            return "NOT GIVEN: it is inferred along with the rewards (--plug-in: taken as the data show it, quicker)"
+        return "ESTIMATED from the data"
 
 
 def read_inputs(
@@ -82,6 +95,7 @@ def read_inputs(
     terminal: Sequence[str],
     coordinates: Path | None,
     history: int,
+    plug_in: bool,
 ) -> Inputs:
     """All that `fit` needs, from files."""
     present, notes = columns_in(choices)
@@ -95,10 +109,16 @@ def read_inputs(
         place, more = _environment(environment, columns, discount, terminal)
         said += more
     demonstrations = read_demonstrations(choices, place, **columns._asdict())
+    belief = None
     if place is None:
-        place, demonstrations = estimate_environment(
-            demonstrations, discount=discount, terminal=_known(terminal, demonstrations.states)
-        )
+        ends = _known(terminal, demonstrations.states)
+        if not (plug_in or history or is_deterministic(demonstrations)):
+            belief = DynamicsBelief.from_demonstrations(demonstrations, discount=discount, terminal=ends)
+            place = belief.mean
+        else:
+            place, demonstrations = estimate_environment(demonstrations, discount=discount, terminal=ends)
+    elif plug_in:
+        raise InputError("--plug-in is for runs without --environment: this one is given. Leave one of them out.")
     if coordinates is not None:
         place = place.with_coordinates(_places(coordinates, place.states))
     said += _remarks(place, demonstrations, is_estimated=environment is None)
@@ -107,7 +127,8 @@ def read_inputs(
         place = place.with_memory([demonstrations.states[s] for s in firsts])
         demonstrations = demonstrations.with_memory(place)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
-    return Inputs(place, demonstrations, columns, is_guess, environment is None, tuple(said))
+    where = place if belief is None else belief.drawn_in(place)
+    return Inputs(where, demonstrations, columns, is_guess, environment is None, tuple(said))
 
 
 def _environment(

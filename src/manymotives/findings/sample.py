@@ -11,7 +11,7 @@ from manymotives.errors import InputError
 from manymotives.labels import Label
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
-from manymotives.planning import Plan, plan
+from manymotives.planning import Plan
 from manymotives.posterior import Posterior, RewardPolicyPosterior
 from manymotives.sharing import Pooled
 
@@ -42,7 +42,7 @@ class Sample:
     @cached_property
     def plan(self) -> Plan:
         """What is best for each."""
-        return plan(self.posterior.environment, self.rewards, on=self.posterior.model.reward.on)
+        return self.posterior.planned(self.rewards, slice(None))
 
     @cached_property
     def policies(self) -> np.ndarray | None:
@@ -56,8 +56,7 @@ class Sample:
         temperature, lapse = (self._flat(x).values for x in (posterior.inverse_temperatures, posterior.lapses))
         found = self.plan
         if posterior.model.choice.is_soft:
-            on = posterior.model.reward.on
-            found = plan(posterior.environment, self.rewards, on=on, inverse_temperature=temperature)
+            found = posterior.planned(self.rewards, slice(None), temperature)
         return np.exp(log_choice_probabilities(found.q, temperature, lapse))
 
     @cached_property

@@ -16,6 +16,7 @@ from manymotives.inference.latent import latent_draws, latent_room
 from manymotives.inference.paths import prepare_paths
 from manymotives.inference.progress import Progress
 from manymotives.inference.sweeps import Proposal, State, Tally, data_of, hamiltonian_draws
+from manymotives.inference.unknown import Unknown
 from manymotives.models import Target
 from manymotives.models.target import Anatomy
 from manymotives.planning import plan
@@ -97,14 +98,19 @@ def run_chains(
     warnings: tuple[str, ...] = ()
     if interrupted and kept < draws:
         warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
+    statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
+        "refresh_rate": (("chain", "task"), np.stack([chain.refresh_rate for chain in made])),
+    }
+    if target.belief is not None:
+        rates = np.array([0.0 if chain.unknown is None else chain.unknown.acceptance_rate for chain in made])
+        statistics["environment_acceptance_rate"] = (("chain",), rates)
     return Draws(
         tasks=np.stack([chain.tasks[:kept] for chain in made]),
         hyper=np.stack([chain.hyper[:kept] for chain in made]),
         log_likelihood=np.stack([chain.likelihoods[:kept] for chain in made]),
-        statistics={
-            "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
-            "refresh_rate": (("chain", "task"), np.stack([chain.refresh_rate for chain in made])),
-        },
+        moves=None if target.belief is None else np.stack([chain.moves[:kept] for chain in made]),
+        statistics=statistics,
         warnings=warnings,
         state=_stacked([chain.saved() for chain in made]) if kept == draws else {},
     )
@@ -128,6 +134,7 @@ class Chain:
         self.is_curved = self.follows and target.num_coordinates > MANY
         self.walk_size = 0 if self.follows and _only_follows(target) else walk_size
         self.world = world_of(target.environment, 0 if target.anatomy.is_soft else target.num_tasks)
+        self.unknown = None if target.belief is None else Unknown(target.belief, self.world)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
@@ -149,20 +156,37 @@ class Chain:
         self.tasks = np.empty((draws, num_tasks, num_coordinates))
         self.hyper = np.empty((draws, self.target.num_groups, self.target.num_hyper))
         self.likelihoods = np.empty((draws, num_tasks))
+        self.moves = self._room_for_moves(draws)
         tally = self.tally()
         while self.kept < draws and not stop.is_set():
             count = min(BLOCK, draws - self.kept)
             part = slice(self.kept, self.kept + count)
-            self.advance(thin, self.tasks[part], self.hyper[part], self.likelihoods[part], tally)
+            self.advance(
+                thin, self.tasks[part], self.hyper[part], self.likelihoods[part], tally, moves=self.moves[part]
+            )
             self.kept += count
             self.acceptance = float(self._accepted(tally).mean() / (thin * self.kept))
         sweeps = max(1, thin * self.kept)
         self.acceptance_rate, self.refresh_rate = self._accepted(tally) / sweeps, tally.refreshments / sweeps
 
-    def advance(self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, tally: Tally) -> None:
-        draws = (tasks, hyper, likelihoods)
-        self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, tally)
+    def advance(
+        self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, tally: Tally, moves: np.ndarray | None = None
+    ) -> None:
+        """As many draws as there is room for; where the environment is unknown, each after a move of that."""
+        parts = [slice(None)] if self.unknown is None else [slice(n, n + 1) for n in range(len(tasks))]
+        for part in parts:
+            if self.unknown is not None:
+                self.unknown.move(self.rng, self.anatomy, self.data, self.state)
+                if moves is not None:
+                    moves[part] = self.unknown.moves
+            draws = (tasks[part], hyper[part], likelihoods[part])
+            self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, tally)
         self.done += len(tasks)
+
+    def _room_for_moves(self, draws: int) -> np.ndarray:
+        """[draws, E′] for the probabilities of moves that are uncertain; none where the environment is known."""
+        belief = self.target.belief
+        return np.empty((draws, 0 if belief is None else int(belief.is_uncertain.sum())))
 
     def _accepted(self, tally: Tally) -> np.ndarray:
         """[M] how many of the moves were that the method is named for."""
@@ -212,7 +236,8 @@ class Chain:
 
     def _place(self, tasks: np.ndarray, hyper: np.ndarray) -> None:
         """The state at these coordinates, with its plans."""
-        target, environment = self.target, self.target.environment
+        target = self.target
+        environment = target.environment if self.unknown is None else self.unknown.begin(self.rng)
         owner = np.arange(target.num_tasks)
         temperature = target.temperatures(tasks, owner)
         soft = temperature if target.anatomy.is_soft else None
@@ -223,7 +248,7 @@ class Chain:
             actions=np.array(found.actions, dtype=np.int64),
             value=np.array(found.value),
             q=np.array(found.q),
-            log_likelihood=target.log_likelihood(tasks, owner),
+            log_likelihood=target.log_likelihood(tasks, owner, environment),
             lift=np.zeros_like(tasks),
             task_z=np.zeros_like(tasks),
             hyper_z=np.zeros_like(hyper),
@@ -272,6 +297,8 @@ class Chain:
                     hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z, is_latent=True)
             if self.is_curved and block in CURVED:
                 task_frame, hyper_frame = self._frames()
+            if self.unknown is not None:
+                self.unknown.adapt(gain)
             self.proposal = Proposal(
                 factor,
                 scale,
@@ -298,13 +325,16 @@ class Chain:
         arrays: dict[str, np.ndarray] = {**self.state._asdict(), **self.proposal._asdict()}
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         arrays["walk_size"] = np.array(self.walk_size)
-        return arrays
+        return arrays if self.unknown is None else arrays | self.unknown.saved()
 
     @classmethod
     def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "Chain":
         chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
         chain.is_restored = True
+        if target.belief is not None:
+            saved = {name: state[name][k] for name in ("environment_logs", "environment_kept")}
+            chain.unknown = Unknown(target.belief, chain.world, saved)
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.proposal = Proposal(**{name: np.asarray(state[name][k]) for name in Proposal._fields})  # only read
         return chain

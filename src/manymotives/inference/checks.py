@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from manymotives.errors import InputError
+from manymotives.models import Target
 
 MAY_BE_ZERO = ("warmup",)
 
@@ -19,3 +20,12 @@ def checked_counts(method: Any, *names: str) -> None:
             raise InputError(
                 f"{type(method).__name__}: {name} must be a whole number of at least {least}; found {value!r}."
             )
+
+
+def check_environment_is_known(method: Any, target: Target) -> None:
+    """Refuse a belief in its place: this method moves rewards alone."""
+    if target.belief is not None:
+        raise InputError(
+            f"{method!r} cannot infer an environment along with the rewards. HMC(), Gibbs() and Metropolis() can; or "
+            "take its mean for granted: belief.mean, or --plug-in on the command line."
+        )

@@ -19,6 +19,9 @@ class Draws:
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)  # name: (dims, values)
     warnings: tuple[str, ...] = ()
     state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to go on, if it can
+    moves: Float[np.ndarray, "chain draw E"] | None = (
+        None  # probabilities of uncertain moves, where dynamics are a belief
+    )
 
     def followed_by(self, later: "Draws") -> "Draws":
         """These and later ones of the same chains; what is said of chains is a rate, and averaged over their draws."""
@@ -34,6 +37,7 @@ class Draws:
             statistics=statistics,
             warnings=later.warnings,
             state=later.state,
+            moves=None if self.moves is None else np.concatenate([self.moves, later.moves], axis=1),
         )
 
 

@@ -20,7 +20,7 @@ from scipy import optimize, special
 from manymotives import families
 from manymotives.errors import InputError
 from manymotives.inference.chains import Chain
-from manymotives.inference.checks import checked_counts
+from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.curvature import peaks
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
@@ -56,6 +56,7 @@ class EmpiricalBayes:
         checked_counts(self)
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        check_environment_is_known(self, target)
         if target.environment.num_states > LARGEST:
             raise InputError(
                 f"EmpiricalBayes is for up to {LARGEST} states; there are {target.environment.num_states}. Use Gibbs()."

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from manymotives.errors import InputError
 from manymotives.inference.chains import run_chains
-from manymotives.inference.checks import checked_counts
+from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.device_hmc import run_on_device
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
@@ -52,6 +52,7 @@ class HMC:
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
         if self.device is not None:
+            check_environment_is_known(self, target)
             if state is not None:
                 raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
             return run_on_device(target, self, self.device, seed, progress)

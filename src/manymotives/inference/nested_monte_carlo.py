@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from manymotives.inference.checks import checked_counts
+from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.draws import Draws
 from manymotives.inference.progress import Progress
 from manymotives.inference.weights import COLLAPSED, judged, stream_of, with_earlier
@@ -44,6 +44,7 @@ class NestedMonteCarlo:
         checked_counts(self)
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+        check_environment_is_known(self, target)
         rng = stream_of(seed, state)
         num_tasks = target.num_tasks
         hyper = target.draw_hyper(rng, self.draws)

@@ -11,6 +11,7 @@ import xarray as xr
 
 from manymotives.archive import GROUP, plain_labels, stored_demonstrations
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.labels import Label
 
@@ -110,7 +111,7 @@ def episode_likelihood(
 # ---- files -------------------------------------------------------------------------------------------------
 
 
-def stored_constants(environment: Environment) -> dict[str, Any]:
+def stored_constants(environment: Environment, belief: DynamicsBelief | None = None) -> dict[str, Any]:
     """Variables from which `stored_environment` rebuilds it; of the transitions, those that are not zero."""
     matrix = environment.matrix
     constants: dict[str, Any] = {
@@ -122,6 +123,9 @@ def stored_constants(environment: Environment) -> dict[str, Any]:
         "transition_next_state": (("transition",), matrix.indices.astype(np.int64)),
         "transition_row": (("row",), matrix.indptr.astype(np.int64)),
     }
+    if belief is not None:
+        constants["transition_concentration"] = (("transition",), belief.concentration.data)
+        constants["pair_seen"] = (("state", "action"), belief.seen.reshape(environment.available.shape))
     if environment.warnings:
         constants["environment_warnings"] = ((), json.dumps(environment.warnings))
     if environment.coordinates is not None:
@@ -131,6 +135,33 @@ def stored_constants(environment: Environment) -> dict[str, Any]:
     if environment.pairs is not None:
         constants["pairs"] = (("state", "moment"), environment.pairs)
     return constants
+
+
+def move_coordinates(belief: DynamicsBelief, names: dict[str, Any]) -> dict[str, Any]:
+    """What the uncertain moves are called: the state, the action and the next state of each."""
+    places = belief.places[belief.is_uncertain]
+    return {
+        "move": np.arange(len(places)),
+        "move_state": ("move", names["state"][places[:, 0]]),
+        "move_action": ("move", names["action"][places[:, 1]]),
+        "move_next_state": ("move", names["state"][places[:, 2]]),
+    }
+
+
+def stored_belief(data: xr.DataTree, environment: Environment) -> DynamicsBelief | None:
+    """What was not known of the environment; None where everything was."""
+    stored = data["constant_data"].dataset
+    if "transition_concentration" not in stored:
+        return None
+    concentration = sp.csr_array(
+        (
+            stored["transition_concentration"].values,
+            stored["transition_next_state"].values,
+            stored["transition_row"].values,
+        ),
+        shape=environment.matrix.shape,
+    )
+    return DynamicsBelief.of_parts(environment, concentration, stored["pair_seen"].values.ravel())
 
 
 def stored_environment(data: xr.DataTree) -> Environment:

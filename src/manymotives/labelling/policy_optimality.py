@@ -114,7 +114,7 @@ def label_policy_optimality(
         "prior": prior,
         "reward_set": reward_set,
         "constant_data": xr.Dataset(
-            stored_constants(environment), coords={"state": names["state"], "action": names["action"]}
+            stored_constants(environment, target.belief), coords={"state": names["state"], "action": names["action"]}
         ),
         "sampler": xr.Dataset(),
     }

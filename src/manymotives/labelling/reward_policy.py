@@ -11,6 +11,7 @@ from manymotives.inference import Draws
 from manymotives.labelling.common import (
     coordinate_of,
     episode_likelihood,
+    move_coordinates,
     names_of,
     sample_coordinates,
     stored_constants,
@@ -50,7 +51,7 @@ def label_reward_policy(
     statistics["lp"] = (("chain", "draw"), log_prior + draws.log_likelihood.sum(axis=2))
     if pooled:
         statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
-    constants = stored_constants(environment)
+    constants = stored_constants(environment, target.belief)
     for word, place, values in (
         ("inverse_temperature", target.anatomy.temperature, target.fixed_temperature),
         ("lapse", target.anatomy.lapse, target.fixed_lapse),
@@ -59,9 +60,14 @@ def label_reward_policy(
             constants[word] = ((), values[0]) if pooled else (("task",), values)
 
     def log_policies(chain: int, part: slice) -> np.ndarray:
-        u = draws.tasks[chain, part].reshape(-1, size)
-        owner = np.tile(np.arange(num_tasks), len(u) // num_tasks)
-        return target.log_policies(u, owner).reshape(len(u) // num_tasks, num_tasks, -1)
+        u = draws.tasks[chain, part]
+        if target.belief is not None and draws.moves is not None:
+            places = [target.belief.environment(moves) for moves in target.belief.complete(draws.moves[chain, part])]
+            every = np.arange(num_tasks)
+            found = [target.log_policies(tasks, every, place) for tasks, place in zip(u, places)]
+            return np.stack(found).reshape(len(u), num_tasks, -1)
+        owner = np.tile(np.arange(num_tasks), len(u))
+        return target.log_policies(u.reshape(-1, size), owner).reshape(len(u), num_tasks, -1)
 
     groups = {
         "posterior": posterior,
@@ -85,7 +91,12 @@ def watched_reward_policy(
     """What is to be said of the posterior, with its names: rewards, temperatures, hyperparameters."""
     names = names_of(target.environment, demonstrations)
     for_tasks = not isinstance(model.sharing, Pooled)
-    return labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
+    found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
+    if target.belief is None or draws.moves is None:
+        return found
+    return found.assign(transition=(("chain", "draw", "move"), draws.moves)).assign_coords(
+        move_coordinates(target.belief, names)
+    )
 
 
 def labelled_variables(

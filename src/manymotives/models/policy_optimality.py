@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.reward_policy import EVERYBODY, draw_rewards
@@ -137,10 +137,9 @@ class PolicyOptimalityModel:
         """What the model alone says, whatever the data."""
         return ()
 
-    def bind(self, environment: Environment | DynamicsBelief, demonstrations: Demonstrations) -> "OptimalityTarget":
+    def bind(self, environment: Place, demonstrations: Demonstrations) -> "OptimalityTarget":
         """This model for these data."""
-        known = environment.mean if isinstance(environment, DynamicsBelief) else environment
-        counts = checked_choices(known, demonstrations)
+        counts = checked_choices(known_part(environment), demonstrations)
         if isinstance(self.sharing, Separate):
             check_everyone_chose(demonstrations, counts)
         tasks: tuple[Any, ...] = demonstrations.tasks
@@ -148,12 +147,10 @@ class PolicyOptimalityModel:
             counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
         return self.target(environment, tasks, counts)
 
-    def target(
-        self, environment: Environment | DynamicsBelief, tasks: tuple[Any, ...], counts: np.ndarray
-    ) -> "OptimalityTarget":
+    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         belief = environment if isinstance(environment, DynamicsBelief) else None
-        known = environment.mean if isinstance(environment, DynamicsBelief) else environment
+        known = known_part(environment)
         if isinstance(self.reward, RewardSet):
             self.reward.for_environment(known)  # what does not fit is better found now than later
         return OptimalityTarget(known, self, tasks, np.ascontiguousarray(counts, dtype=float), belief)

@@ -13,6 +13,7 @@ import numpy as np
 
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.target import Anatomy, Target, check_everyone_chose, checked_choices, coordinates_of
@@ -67,9 +68,9 @@ class RewardPolicyModel:
             )
         return ()
 
-    def bind(self, environment: Environment, demonstrations: Demonstrations) -> Target:
+    def bind(self, environment: Place, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data."""
-        counts = checked_choices(environment, demonstrations)
+        counts = checked_choices(known_part(environment), demonstrations)
         if isinstance(self.sharing, Separate):
             check_everyone_chose(demonstrations, counts)
         tasks = demonstrations.tasks
@@ -77,8 +78,11 @@ class RewardPolicyModel:
             counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
         return self.target(environment, tasks, counts)
 
-    def target(self, environment: Environment, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
+    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        belief = None
+        if isinstance(environment, DynamicsBelief):
+            belief, environment = (environment if environment.is_uncertain.any() else None), environment.mean
         reward, on = self.reward, self.reward.on
         features = reward.features_for(environment)
         if features is not None and on == "state_action":
@@ -112,6 +116,7 @@ class RewardPolicyModel:
             blocks=blocks,
             fixed_temperature=_known(self.inverse_temperature, tasks, "inverse_temperature"),
             fixed_lapse=_known(self.choice.lapse, tasks, "lapse"),
+            belief=belief,
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from manymotives import families
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.likelihood import log_likelihoods
@@ -68,6 +69,7 @@ class Target:
     blocks: tuple[Block, ...]  # of hyperparameters
     fixed_temperature: np.ndarray  # [M], read where the temperature is known
     fixed_lapse: np.ndarray  # [M]
+    belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
 
     @property
     def num_tasks(self) -> int:
@@ -155,23 +157,25 @@ class Target:
 
     # ---- densities ---------------------------------------------------------------------------------------------
 
-    def log_likelihood(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
-        """log p(d_m | u) [N] for coordinates u [N, D] of tasks `owner` [N]."""
+    def log_likelihood(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
+        """log p(d_m | u) [N] for coordinates u [N, D] of tasks `owner` [N]; in another environment, if one is given."""
+        environment = environment or self.environment
         found = np.empty(len(u))
         step = max(1, BATCH // (self.environment.num_states * self.environment.num_actions))
         for begin in range(0, len(u), step):
             part = slice(begin, begin + step)
             temperature, lapse = self.temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
             soft = temperature if self.anatomy.is_soft else None
-            q = plan(self.environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
+            q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
         return found
 
-    def log_policies(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    def log_policies(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
         """log π(a|s) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
+        environment = environment or self.environment
         temperature = self.temperatures(u, owner)
         soft = temperature if self.anatomy.is_soft else None
-        q = plan(self.environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
+        q = plan(environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
         return log_choice_probabilities(q, temperature, self.lapses(u, owner))
 
     def log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -15,15 +15,16 @@ from arviz_stats import summary as described_by_arviz
 
 from manymotives.archive import compressed, restored_demonstrations
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
-from manymotives.planning import plan
+from manymotives.planning import Plan, plan
 from manymotives.sharing import Pooled
 from manymotives.writing import whole_file
 
 LARGEST_TABLE = 2_000_000  # rows of contrasts
-UNLISTED = ("reward", "weight", "policy")  # too many for a summary
+UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +33,8 @@ class Posterior:
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws
     model: Any
-    environment: Environment
+    environment: Environment  # where its transitions are not known, their mean before the choices were seen
+    belief: DynamicsBelief | None = None  # in that case
 
     # ---- what they want ------------------------------------------------------------------------------------
 
@@ -67,7 +69,7 @@ class Posterior:
         to unit range. Rewards on pairs first lose what shaping can add: they become what each action costs against the
         best, Q(s, a) − V(s).
         """
-        reward, _ = in_unit_range(self.environment, self.model.reward.on, self.rewards, None)
+        reward, _ = in_unit_range(self.environment, self.model.reward.on, self.rewards, None, self._planned_draws)
         return xr.Dataset({"reward": reward})
 
     # ---- what to do about it ---------------------------------------------------------------------------------
@@ -195,6 +197,51 @@ class Posterior:
 
     # ---- inside --------------------------------------------------------------------------------------------
 
+    def planned(self, rewards: np.ndarray, which: slice, inverse_temperature: np.ndarray | None = None) -> Plan:
+        """Plans for rewards [K, ...] of some of the draws, chains one after the other, each in its own environment."""
+        on = self.model.reward.on
+        if not self._draws_environments:
+            return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature)
+        places = self._drawn_moves(which)
+        soft = [None] * len(rewards) if inverse_temperature is None else list(inverse_temperature)
+        found = [
+            plan(self._place(moves), reward, on=on, inverse_temperature=temperature)
+            for moves, reward, temperature in zip(places, rewards, soft, strict=True)
+        ]
+        return Plan(
+            **{
+                field.name: None
+                if getattr(found[0], field.name) is None
+                else np.stack([np.asarray(getattr(each, field.name)) for each in found])
+                for field in fields(Plan)
+            }
+        )
+
+    @property
+    def _draws_environments(self) -> bool:
+        """Whether draws have environments of their own: those of MPO are averages over what may be."""
+        return self.belief is not None and "transition" in self.data["posterior"].dataset
+
+    def _drawn_moves(self, which: slice) -> np.ndarray:
+        """Probabilities [K, E] of all possible moves in the environments of some of the draws."""
+        assert self.belief is not None
+        drawn = self.data["posterior"].dataset["transition"].values
+        return self.belief.complete(drawn.reshape(-1, drawn.shape[-1])[which])
+
+    def _place(self, moves: np.ndarray) -> Environment:
+        assert self.belief is not None
+        return self.belief.environment(moves)
+
+    def _planned_draws(self, rewards: np.ndarray, inverse_temperature: np.ndarray | None) -> Plan:
+        """Plans for rewards [chain, draw, ...] of all draws."""
+        if not self._draws_environments:
+            return self.planned(rewards, slice(None), inverse_temperature)
+        shape = rewards.shape[:2]
+        soft = None if inverse_temperature is None else inverse_temperature.reshape(-1, *inverse_temperature.shape[2:])
+        found = self.planned(rewards.reshape(-1, *rewards.shape[2:]), slice(None), soft)
+        arrays = {field.name: getattr(found, field.name) for field in fields(Plan)}
+        return Plan(**{k: None if v is None else v.reshape(*shape, *v.shape[1:]) for k, v in arrays.items()})
+
     @property
     def _reward_axes(self) -> int:
         return 1 if self.model.reward.on == "state" else 2
@@ -254,14 +301,24 @@ class Summary:
 
 
 def in_unit_range(
-    environment: Environment, on: str, reward: xr.DataArray, soft: np.ndarray | None
+    environment: Environment,
+    on: str,
+    reward: xr.DataArray,
+    soft: np.ndarray | None,
+    planned: Callable[[np.ndarray, np.ndarray | None], Plan] | None = None,
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Rewards [..., state(, action)] in canonical form, and the scale [...] that was taken out.
 
-    `soft` [...]: inverse temperatures where agents foresee their own errors.
+    `soft` [...]: inverse temperatures where agents foresee their own errors. `planned`: what plans for rewards and
+    these, where not all of them are for this environment.
     """
     if on == "state_action":
-        found = plan(environment, reward.fillna(0.0).values, on="state_action", inverse_temperature=soft)
+        values = reward.fillna(0.0).values
+        found = (
+            plan(environment, values, on="state_action", inverse_temperature=soft)
+            if planned is None
+            else planned(values, soft)
+        )
         regret = np.where(environment.available, found.q - found.value[..., None], np.nan)
         reward = reward.copy(data=regret)
         over: Any = ("state", "action")

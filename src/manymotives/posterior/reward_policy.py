@@ -12,7 +12,6 @@ from manymotives.families import draw_all
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
-from manymotives.planning import plan
 from manymotives.posterior.common import Posterior, in_unit_range
 from manymotives.sharing import Pooled, Separate
 
@@ -45,7 +44,8 @@ class RewardPolicyPosterior(Posterior):
         """As every posterior's, with the scale moved into `inverse_temperature`."""
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
-        reward, scale = in_unit_range(self.environment, self.model.reward.on, self.rewards, soft)
+        on, rewards = self.model.reward.on, self.rewards
+        reward, scale = in_unit_range(self.environment, on, rewards, soft, self._planned_draws)
         return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
@@ -67,12 +67,8 @@ class RewardPolicyPosterior(Posterior):
         total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
         for begin in range(0, len(reward), 64):
             part = slice(begin, begin + 64)
-            q = plan(
-                self.environment,
-                reward.values[part],
-                on=self.model.reward.on,
-                inverse_temperature=None if soft is None else soft[part],
-            ).q
+            which = slice(every * begin, every * (begin + 64), every)
+            q = self.planned(reward.values[part], which, None if soft is None else soft[part]).q
             total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
         policy = total / len(reward)
         if "task" not in reward.dims:
@@ -90,7 +86,7 @@ class RewardPolicyPosterior(Posterior):
         reward = np.nan_to_num(flat(self.data["posterior"].dataset["reward"]))
         temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
         soft = temperature if self.model.choice.is_soft else None
-        q = plan(self.environment, reward, on=self.model.reward.on, inverse_temperature=soft).q
+        q = self.planned(reward, slice(None), soft).q
         return np.exp(log_choice_probabilities(q, temperature, lapse))
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
@@ -139,4 +135,5 @@ class RewardPolicyPosterior(Posterior):
         counts = self.data["observed_data"].dataset["counts"].values.astype(float)
         pooled = isinstance(self.model.sharing, Pooled)
         tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
-        return self.model.target(self.environment, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)
+        place = self.belief or self.environment
+        return self.model.target(place, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import Place
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fit import WAYS, fit, method_of
@@ -34,9 +35,9 @@ class Contender:
     method: Any
     posterior: Posterior | None = None  # of all the data, where it was given
 
-    def environment(self, shared: Environment) -> Environment:
+    def place(self, shared: Place) -> Place:
         """What this one takes the world to be: runs may differ in that, in the discount for example."""
-        return shared if self.posterior is None else self.posterior.environment
+        return shared if self.posterior is None else self.posterior.belief or self.posterior.environment
 
     @property
     def has_independent_tasks(self) -> bool:
@@ -112,10 +113,10 @@ def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
 
 
 def predicted(
-    contender: Contender, environment: Environment, training: Demonstrations, seed: int
+    contender: Contender, place: Place, training: Demonstrations, seed: int
 ) -> tuple[Float[np.ndarray, "task S A"], bool]:
     """log π(a|s) of every task, averaged over what it may want given the training data; whether chains had mixed."""
-    posterior = fit(contender.model, environment, training, contender.method, seed=seed, progress=False)
+    posterior = fit(contender.model, place, training, contender.method, seed=seed, progress=False)
     mixed = "mixing" in posterior.data.attrs or not contender.method.is_markov_chain
     if isinstance(posterior, PolicyOptimalityPosterior):
         implied = Implied.by(posterior)

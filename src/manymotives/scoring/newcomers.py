@@ -20,6 +20,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
 from manymotives.families import draw_all
 from manymotives.fit import method_of
@@ -50,16 +51,22 @@ class Imagined:
     is_known: bool  # the population needs no inference, so that no task has had any part in it
 
     @classmethod
-    def of(cls, target: Target, hyper: Float[np.ndarray, "K H"], seed: int, least: int) -> "Imagined":
-        """Tasks from populations with hyperparameters `hyper`, in their natural form."""
+    def of(
+        cls, target: Target, hyper: Float[np.ndarray, "K H"], moves: np.ndarray | None, seed: int, least: int
+    ) -> "Imagined":
+        """Tasks from populations with hyperparameters `hyper`, in their natural form.
+
+        `moves` [K, E′]: the environments drawn with them, where it is not known.
+        """
         size = target.environment.num_states * target.environment.num_actions
-        kept = hyper[:: -(-len(hyper) // POPULATIONS)]
+        every = -(-len(hyper) // POPULATIONS)
+        kept, moves = hyper[::every], None if moves is None else moves[::every]
         each = max(-(-least // len(kept)), min(TASKS, NUMBERS // (size * len(kept))))
         parameters = np.repeat(target.parameters_at(kept), each, axis=0)
         u = draw_all(np.random.default_rng([seed, 1]), target.anatomy.families, np.ascontiguousarray(parameters))
         nobody = np.zeros(len(u), dtype=int)
-        step = max(1, NUMBERS // 8 // size)
-        parts = [target.log_policies(u[k : k + step], nobody[k : k + step]) for k in range(0, len(u), step)]
+        step = max(1, NUMBERS // 8 // size) if moves is None else len(u)
+        parts = [_log_policies(target, u[k : k + step], nobody[k : k + step], moves) for k in range(0, len(u), step)]
         log_policies = np.concatenate(parts).reshape(len(u), size)
         log_policies[~np.isfinite(log_policies)] = 0.0
         return cls(log_policies, len(kept), target.num_hyper == 0)
@@ -89,7 +96,7 @@ class Imagined:
 
 def met(
     contender: Contender,
-    environment: Environment,
+    place: Place,
     demonstrations: Demonstrations,
     splits: tuple[Split, ...],
     posterior: RewardPolicyPosterior,
@@ -98,7 +105,7 @@ def met(
     refits: bool,
 ) -> Iterator[Prediction]:
     """A prediction for each split, in their order: tasks one after the other, each with rising experience."""
-    everybody = _imagined(posterior, seed)
+    everybody, environment = _imagined(posterior, seed), known_part(place)
     counts = demonstrations.counts.astype(float)
     cold: dict[int, tuple[Imagined, np.ndarray, float]] = {}  # who was imagined for a task before it showed anything
     for number, split in enumerate(splits):
@@ -109,9 +116,9 @@ def met(
         if refits and found.pareto_k > UNRELIABLE and split.task in cold:
             found = _warmed(*cold[split.task], known, environment, CONTINUED)
         if refits and found.pareto_k > UNRELIABLE:
-            gone_on = _continued(contender, environment, demonstrations, split, posterior, [seed, number])
+            gone_on = _continued(contender, place, demonstrations, split, posterior, [seed, number])
             if gone_on is None:
-                found = refit(contender, environment, demonstrations, split, seed)
+                found = refit(contender, place, demonstrations, split, seed)
             else:
                 found, imagined = gone_on
                 if imagined is not None:
@@ -121,22 +128,20 @@ def met(
 
 def without(
     contender: Contender,
-    environment: Environment,
+    place: Place,
     demonstrations: Demonstrations,
     split: Split,
     posterior: RewardPolicyPosterior,
     seeds: list[int],
 ) -> Prediction:
     """Where all want the same: chains that go on without what is held out, or a fit anew."""
-    gone_on = _continued(contender, environment, demonstrations, split, posterior, seeds)
-    return refit(contender, environment, demonstrations, split, seeds[0]) if gone_on is None else gone_on[0]
+    gone_on = _continued(contender, place, demonstrations, split, posterior, seeds)
+    return refit(contender, place, demonstrations, split, seeds[0]) if gone_on is None else gone_on[0]
 
 
-def refit(
-    contender: Contender, environment: Environment, demonstrations: Demonstrations, split: Split, seed: int
-) -> Prediction:
+def refit(contender: Contender, place: Place, demonstrations: Demonstrations, split: Split, seed: int) -> Prediction:
     """From the beginning, on a split's training set."""
-    log_policies, mixed = predicted(contender, environment, only(demonstrations, split.trains), seed)
+    log_policies, mixed = predicted(contender, place, only(demonstrations, split.trains), seed)
     return Prediction(log_policies[split.task], REFIT, mixed=mixed)
 
 
@@ -150,7 +155,11 @@ def _imagined(posterior: RewardPolicyPosterior, seed: int) -> Imagined | None:
     estimated = target.num_hyper > 0 and not np.ptp(hyper, axis=0).any()
     known = (target.fixed_temperature, target.fixed_lapse)
     differ = any(not np.isnan(values).all() and np.ptp(values) > 0 for values in known)
-    return None if estimated or differ else Imagined.of(target, hyper, seed, NEWCOMERS)
+    if estimated or differ:
+        return None
+    drawn = posterior.data["posterior"].dataset
+    moves = drawn["transition"].values.reshape(len(hyper), -1) if posterior.belief is not None else None
+    return Imagined.of(target, hyper, moves, seed, NEWCOMERS)
 
 
 def _warmed(
@@ -165,7 +174,7 @@ def _warmed(
 
 def _continued(
     contender: Contender,
-    environment: Environment,
+    place: Place,
     demonstrations: Demonstrations,
     split: Split,
     posterior: RewardPolicyPosterior,
@@ -176,9 +185,13 @@ def _continued(
     state: dict[str, Any] = {str(name): value.values for name, value in posterior.data["sampler"].data_vars.items()}
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
         return None
-    target = contender.model.bind(environment, only(demonstrations, split.trains))
-    owner = np.arange(target.num_tasks)
-    state["log_likelihood"] = np.stack([target.log_likelihood(tasks, owner) for tasks in state["tasks"]])
+    target, environment = contender.model.bind(place, only(demonstrations, split.trains)), known_part(place)
+    owner, belief = np.arange(target.num_tasks), target.belief
+    places = [environment] * len(state["tasks"])
+    if belief is not None:
+        places = [belief.environment(belief.normalised(logs)) for logs in state["environment_logs"]]
+    found = [target.log_likelihood(tasks, owner, place) for tasks, place in zip(state["tasks"], places)]
+    state["log_likelihood"] = np.stack(found)
     streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(state["tasks"]))]
     state["stream"] = np.array([json.dumps(stream) for stream in streams])
     forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
@@ -188,14 +201,29 @@ def _continued(
     is_pooled = isinstance(contender.model.sharing, Pooled)
     if split.own_episodes == 0 and not is_pooled:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
-        imagined = Imagined.of(_as(target, split.task), hyper, seeds[-1], NEWCOMERS)
+        moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(hyper), -1)
+        imagined = Imagined.of(_as(target, split.task), hyper, moves, seeds[-1], NEWCOMERS)
         nothing = np.zeros(len(imagined.log_policies))
         return Prediction(imagined.policy(nothing, environment.available), CONTINUED), imagined
     task = 0 if is_pooled else split.task
     u = draws.tasks[:, forgotten:, task].reshape(-1, target.num_coordinates)
-    u = u[:: -(-len(u) // NEWCOMERS)]
-    log_policies = target.log_policies(u, np.full(len(u), task))
+    every = -(-len(u) // NEWCOMERS)
+    moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(u), -1)[::every]
+    u = u[::every]
+    log_policies = _log_policies(target, u, np.full(len(u), task), moves)
     return Prediction(logsumexp(log_policies, axis=0) - np.log(len(u)), CONTINUED), None
+
+
+def _log_policies(target: Target, u: np.ndarray, owner: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+    """log π [N, S, A] of coordinates u [N, D]; each with its own environment where these are drawn: moves [K, E′].
+
+    N is a multiple of K: neighbours share an environment.
+    """
+    if moves is None or target.belief is None:
+        return target.log_policies(u, owner)
+    parts = np.split(np.arange(len(u)), len(moves))
+    places = map(target.belief.environment, target.belief.complete(moves))
+    return np.concatenate([target.log_policies(u[part], owner[part], place) for part, place in zip(parts, places)])
 
 
 def _as(target: Target, task: int) -> Target:

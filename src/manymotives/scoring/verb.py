@@ -7,6 +7,7 @@ import numpy as np
 
 from manymotives.archive import plain_labels
 from manymotives.demonstrations import Demonstrations
+from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fit import fit
@@ -74,7 +75,8 @@ def score(
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed, first = int(seed), _checked_first(first)
     contenders, asked = contenders_of(model, method, () if beside is None and not refits else beside)
-    environment, demonstrations = _shared_data(contenders, environment, demonstrations)
+    place, demonstrations = _shared_data(contenders, environment, demonstrations)
+    environment = known_part(place)
     if not refits and any(each.posterior is None for each in contenders):
         raise InputError("without refits, posteriors are reweighted: give posteriors, not models.")
     for each in contenders:
@@ -82,9 +84,7 @@ def score(
             raise InputError(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or give first=(1,)."
             )
-        each.model.bind(
-            each.environment(environment), demonstrations
-        )  # what is wrong with the data is better found before the work
+        each.model.bind(each.place(place), demonstrations)  # what is wrong is better found before the work
     if hold_out == "tasks":
         splits, warnings = by_tasks(demonstrations, first)
     elif refits:
@@ -95,13 +95,13 @@ def score(
     book = Book(environment, demonstrations, splits, hold_out)
     book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
     with Progress(progress is not False).of(len(contenders) * len(splits), "predictions") as report:
-        for place, contender in enumerate(contenders):
+        for rung, contender in enumerate(contenders):
             unmixed = 0
-            for number, prediction in enumerate(_predictions(contender, book, seed, refits)):
+            for number, prediction in enumerate(_predictions(contender, contender.place(place), book, seed, refits)):
                 _check_weights(contender, book, number, prediction)
                 book.add(contender.name, number, prediction)
                 unmixed += not prediction.mixed
-                report.update(place * len(splits) + number + 1, contender.name)
+                report.update(rung * len(splits) + number + 1, contender.name)
             if unmixed:
                 warnings += (
                     f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
@@ -111,13 +111,12 @@ def score(
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings)
 
 
-def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
+def _predictions(contender: Contender, place: Place, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
     """What a model predicts for each split, by the cheapest way that can be trusted."""
     demonstrations, splits = book.demonstrations, book.splits
-    environment = contender.environment(book.environment)
     if book.hold_out == "episodes" and refits:
         for split in splits:
-            log_policies, mixed = predicted(contender, environment, only(demonstrations, split.trains), seed)
+            log_policies, mixed = predicted(contender, place, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
         return
     if isinstance(contender.model, PolicyOptimalityModel):
@@ -126,36 +125,35 @@ def _predictions(contender: Contender, book: Book, seed: int, refits: bool) -> I
                 f"{contender.name}: a PolicyOptimalityModel has weights on a set of rewards, not draws that could be "
                 "reweighted. Score it with refits=True."
             )
-        yield from _by_optimality(contender, book, seed)
+        yield from _by_optimality(contender, place, book, seed)
         return
     posterior = contender.posterior
     if posterior is None:
-        posterior = fit(contender.model, environment, demonstrations, contender.method, seed=seed, progress=False)
+        posterior = fit(contender.model, place, demonstrations, contender.method, seed=seed, progress=False)
     assert isinstance(posterior, RewardPolicyPosterior)
     if book.hold_out == "tasks" and isinstance(contender.model.sharing, Hierarchical):
-        yield from met(contender, environment, demonstrations, splits, posterior, seed, refits=refits)
+        yield from met(contender, place, demonstrations, splits, posterior, seed, refits=refits)
         return
     for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
         if not refits or not prediction.pareto_k > UNRELIABLE:
             yield prediction
         elif isinstance(contender.model.sharing, Pooled):
-            yield without(contender, environment, demonstrations, split, posterior, [seed, number])
+            yield without(contender, place, demonstrations, split, posterior, [seed, number])
         else:
-            yield refit(contender, environment, demonstrations, split, seed)
+            yield refit(contender, place, demonstrations, split, seed)
 
 
-def _by_optimality(contender: Contender, book: Book, seed: int) -> Iterator[Prediction]:
+def _by_optimality(contender: Contender, place: Place, book: Book, seed: int) -> Iterator[Prediction]:
     """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
     demonstrations, splits = book.demonstrations, book.splits
-    environment = contender.environment(book.environment)
     if not contender.has_independent_tasks:
         for split in splits:
-            yield refit(contender, environment, demonstrations, split, seed)
+            yield refit(contender, place, demonstrations, split, seed)
         return
 
     def implied_by(rows: np.ndarray) -> Implied:
         training = only(demonstrations, rows)
-        posterior = fit(contender.model, environment, training, contender.method, seed=seed, progress=False)
+        posterior = fit(contender.model, place, training, contender.method, seed=seed, progress=False)
         assert isinstance(posterior, PolicyOptimalityPosterior)
         return Implied.by(posterior)
 
@@ -234,21 +232,21 @@ def _tuning(splits: tuple[Split, ...], demonstrations: Demonstrations, seed: int
 
 def _shared_data(
     contenders: tuple[Contender, ...], environment: Any, demonstrations: Any
-) -> tuple[Environment, Demonstrations]:
+) -> tuple[Place, Demonstrations]:
     """What everybody is scored on: what was given, or what the posteriors hold, if that is the same."""
     held = [(each.name, each.posterior) for each in contenders if each.posterior is not None]
     if environment is None and demonstrations is None and held:
-        environment, demonstrations = held[0][1].environment, held[0][1].demonstrations
-    for word, value, kind in (
-        ("environment", environment, Environment),
-        ("demonstrations", demonstrations, Demonstrations),
+        environment, demonstrations = held[0][1].belief or held[0][1].environment, held[0][1].demonstrations
+    for word, value, kind, name in (
+        ("environment", environment, Place, "mm.Environment, or mm.DynamicsBelief"),
+        ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),
     ):
         if not isinstance(value, kind):
-            raise InputError(f"{word} must be mm.{kind.__name__}; found {type(value).__name__}.")
+            raise InputError(f"{word} must be {name}; found {type(value).__name__}.")
     for name, posterior in held:
         other = posterior.demonstrations
         same = (
-            np.array_equal(posterior.environment.available, environment.available)
+            np.array_equal(posterior.environment.available, known_part(environment).available)
             and plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
             and plain_labels(other.states) == plain_labels(demonstrations.states)
             and plain_labels(other.actions) == plain_labels(demonstrations.actions)
