@@ -161,8 +161,8 @@ class Possibilities:
 def _inverted(matrices: Float[np.ndarray, "S S B"]) -> Float[np.ndarray, "S S B"]:
     """The inverse of I − γP for many P, in the place of what came in.
 
-    Small ones by Gauss–Jordan elimination of all at once, which is five times as fast as one after the other. The
-    matrices are diagonally dominant by rows, so no pivoting is needed.
+    Small ones by Gauss–Jordan elimination of all at once: six times as fast as one after the other at 4 states, three
+    times at 8, no faster past 20. The matrices are diagonally dominant by rows, so no pivoting is needed.
     """
     if len(matrices) > SMALL:
         return np.moveaxis(np.linalg.inv(np.moveaxis(matrices, -1, 0)), 0, -1)
