@@ -171,6 +171,17 @@ def test_same_seed_same_plan():
     assert not np.array_equal(one.value, another.value)
     assert one.value.shape == one.upper.shape == (2, 3)
     assert one.by_induction.shape == (2,)
+    assert mm.plan(belief, np.ones((0, 3)), environments=2).value.shape == (0, 3)
+    assert np.isnan(mm.plan(belief, reward, environments=1).value_error).all()
+
+
+def test_many_states():
+    """Past what the compiled planner takes, where switches are many; the bounds hold."""
+    grid = mm.worlds.GridWorld((12, 11), slip=0.2, discount=0.9)
+    belief = mm.DynamicsBelief.around(grid, 5.0)
+    plan = mm.plan(belief, np.eye(132)[-1], environments=10)
+    assert (plan.value <= plan.upper + ROUNDING).all()
+    assert plan.converged
 
 
 @pytest.mark.parametrize("states", [5, 20])  # inverses of all at once, and one after the other

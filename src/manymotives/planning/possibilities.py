@@ -10,7 +10,8 @@ settles on always best: where a policy leads depends on k too.
 
     ΔV_k = G_k(·, s) (Q_k(s, a) − V_k(s)) / (1 − γ Σ_s' (T_k(s'|s, a) − T_k(s'|s, π(s))) G_k(s', s))
 
-exactly. The switch that gains most on average is made until none gains: no single change improves the policy then.
+exactly. The switch that gains most on average is made, or several that together gain more, until none gains: no single
+change improves the policy then.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ STAGES = 1000  # of backward induction, at most
 QUIET = 20  # stages without a policy that is new, after which there will be none
 SMALL = 16  # states
 SLIGHT = 1e-12  # of the largest value: a gain below this is rounding
-SWITCHES = 20  # a state, at most; they end by themselves, as each gains
+SWITCHES = 20  # rounds for each state, at most; they end by themselves, as each gains
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,22 +116,26 @@ class Possibilities:
     ) -> tuple[Int[np.ndarray, " S"], bool]:
         """A policy at least as good as the first that no change in one state improves, and whether it was reached."""
         actions = first.copy()
-        visits = np.linalg.inv(self._unit - self.moves[:, self._states, actions])  # G_k
         for _ in range(SWITCHES * len(actions)):
-            gain = self._gain(actions, rewards)
-            values = (visits * gain[:, None]).sum(axis=-1)
+            visits = np.linalg.inv(self._unit - self.moves[:, self._states, actions])  # G_k
+            values = (visits * self._gain(actions, rewards)[:, None]).sum(axis=-1)
             returns = np.matmul(self.moves, visits.swapaxes(1, 2)[..., None])[..., 0]  # γ Σ_s' T_k(s'|s, a) G_k(s', s)
             slope = 1 - returns + returns[:, self._states, actions][..., None]
             better = self.action_values(values, rewards) - values[..., None]
             gained = ((self.start @ visits)[..., None] * better / slope).mean(axis=0)
             gained[~self.allowed] = -np.inf
-            state, action = np.unravel_index(np.argmax(gained), gained.shape)
-            if gained[state, action] <= SLIGHT * max(1.0, float(np.abs(values).max())):
+            best, slight = gained.max(axis=1), SLIGHT * max(1.0, float(np.abs(values).max()))
+            if best.max() <= slight:
                 return actions, True
-            change = self.moves[:, state, action] - self.moves[:, state, actions[state]]
-            row = np.matmul(change[:, None], visits)[:, 0] / slope[:, state, action, None]
-            visits = visits + visits[:, :, state, None] * row[:, None]
-            actions[state] = action
+            order = np.argsort(-best)[: int((best > slight).sum())]
+            goal = self.average(values) + best.max()
+            while True:  # many at once, if together they gain as much as the best alone; half of them, if not
+                trial = actions.copy()
+                trial[order] = gained[order].argmax(axis=1)
+                if len(order) == 1 or self.average(self.values(trial, rewards)) >= goal:
+                    break
+                order = order[: (len(order) + 1) // 2]
+            actions = trial
         return actions, False
 
     def average(self, values: Float[np.ndarray, "K S"]) -> float:

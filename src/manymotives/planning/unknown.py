@@ -89,10 +89,7 @@ def plan_under_belief(belief: DynamicsBelief, rewards: Any, *, on: str, environm
         chosen[n] = each.switched if by_induction[n] else each.mean
 
     sample = Possibilities.from_moves(belief, valuing)
-    attained, by_mean = (  # [N, K, S]
-        np.array([sample.values(actions, reward[None]) for reward, actions in zip(flat, policies)])
-        for policies in (chosen, of_mean)
-    )
+    attained, by_mean = (_values(sample, policies, flat) for policies in (chosen, of_mean))
     optimal = optimal_values(belief, valuing, flat)
     arrays = {
         "actions": chosen,
@@ -146,6 +143,16 @@ def generator(seed: Any) -> np.random.Generator:
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(8,)))
+
+
+def _values(
+    sample: Possibilities, policies: Int[np.ndarray, "N S"], rewards: Float[np.ndarray, "N S _A"]
+) -> Float[np.ndarray, "N K S"]:
+    """V^π_k of a policy for each reward."""
+    values = np.empty((len(policies), *sample.moves.shape[:2]))
+    for n, actions in enumerate(policies):
+        values[n] = sample.values(actions, rewards[n : n + 1])
+    return values
 
 
 def _error(values: Float[np.ndarray, "N K S"]) -> Float[np.ndarray, "N S"]:
