@@ -80,6 +80,8 @@ QUICK = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
 FEW = mm.OptimalityMonteCarlo(draws=20)
 
 
+VAGUE = mm.DynamicsBelief.around(CHAIN, 3.0)
+WIDE = mm.DynamicsBelief(sp.csr_array(sp.eye_array(500)), discount=0.9, possible=sp.eye_array(500))
 FIELD = mm.worlds.GridWorld((50, 41))
 SILENT = mm.Demonstrations.from_lists([([0, 1], ["back"]), ([2], [])], CHAIN, tasks=["ann", "bob"])
 FORWARD = mm.Demonstrations.from_lists([([0, 1, 2], ["forward"] * 3)], CHAIN)
@@ -224,6 +226,25 @@ GALLERY = {
     "a policy that does not sum to one": lambda: mm.evaluate(CHAIN, np.full((3, 2), 0.4), np.ones(3)),
     "a policy that plays what does not exist": lambda: mm.evaluate(ROOMS, np.full((3, 2), 0.5), np.ones(3)),
     "policies and rewards that do not fit": lambda: mm.evaluate(CHAIN, np.full((4, 3, 2), 0.5), jnp.ones((5, 3))),
+    # ---- decisions where transitions are not known
+    "a soft plan under a belief": lambda: mm.plan(VAGUE, np.ones(3), inverse_temperature=2.0),
+    "a plan under a belief that begins somewhere": lambda: mm.plan(VAGUE, np.ones(3), start=[0, 0, 0]),
+    "a plan under a belief in JAX": lambda: mm.plan(VAGUE, jnp.ones(3)),
+    "no environments to plan with": lambda: mm.plan(VAGUE, np.ones(3), environments=0),
+    "environments to plan with in words": lambda: mm.plan(VAGUE, np.ones(3), environments="many"),
+    "a seed that is none": lambda: mm.plan(VAGUE, np.ones(3), seed=-1),
+    "environments to draw where one is known": lambda: mm.plan(CHAIN, np.ones(3), environments=10),
+    "more environments than memory": lambda: mm.plan(WIDE, np.ones(500), environments=1000),
+    "a plan in something else": lambda: mm.plan("chain", np.ones(3)),
+    "the value of a policy under a belief": lambda: mm.evaluate(VAGUE, np.full((3, 2), 0.5), np.ones(3)),
+    "losses under a belief in JAX": lambda: mm.loss_matrix(VAGUE, jnp.full((1, 3, 2), 0.5), np.ones((1, 3))),
+    "losses where an environment is known": lambda: mm.loss_matrix(
+        CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), environments=3
+    ),
+    "a method without environments": lambda: mm.OptimalityMonteCarlo(environments=0),
+    "a belief on an accelerator": lambda: mm.fit(
+        mm.PolicyOptimalityModel(), VAGUE, CHAIN_DATA, mm.OptimalityMonteCarlo(device="gpu"), progress=False
+    ),
     # ---- worlds and demonstrators
     "a negative temperature": lambda: mm.Softmax(-1.0),
     "a soft-optimal agent without temperature": lambda: mm.SoftOptimal(0.0),

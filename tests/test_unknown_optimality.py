@@ -121,6 +121,8 @@ def test_what_is_not_known_comes_along(tmp_path):
     assert set(belief.warnings) <= set(found.warnings)
     assert belief.warnings
     assert np.array_equal(found.environment.tensor, belief.mean.tensor)
+    best = mm.plan(belief, found.mean_reward.values)
+    assert np.array_equal(found.policies().values, best.policy)
     candidates = found.data["reward_set"]
     assert (candidates["best_value"] <= candidates["best_value_bound"] + ROUNDING).all()
     assert (candidates["best_value"] < candidates["best_value_bound"] - 1e-3).any()

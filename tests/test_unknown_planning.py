@@ -171,3 +171,16 @@ def test_same_seed_same_plan():
     assert not np.array_equal(one.value, another.value)
     assert one.value.shape == one.upper.shape == (2, 3)
     assert one.by_induction.shape == (2,)
+
+
+@pytest.mark.parametrize("states", [5, 20])  # inverses of all at once, and one after the other
+def test_mean_visits_are_averages_of_inverses(states):
+    rng = np.random.default_rng(states)
+    belief = random_belief(states, states=states, seen=30, terminal=(1,))
+    possible = belief.sample(4, seed=1)
+    sample = Possibilities.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
+    policies = rng.dirichlet(np.ones(2), size=(3, states))
+    for policy, found in zip(policies, sample.mean_visits(policies)):
+        steps = [np.einsum("sa,sat->st", policy, each.tensor) for each in possible]
+        expected = np.mean([np.linalg.inv(np.eye(states) - 0.9 * each) for each in steps], axis=0)
+        assert np.abs(found - expected).max() < ROUNDING

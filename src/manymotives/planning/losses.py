@@ -26,14 +26,14 @@ NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time
 
 
 def loss_matrix(
-    environment: Environment | DynamicsBelief,
+    environment: Any,
     policies: Any,
     rewards: Any,
     *,
     on: str = "state",
     scale_free: bool = False,
-    environments: int | None = None,
-    seed: int = 0,
+    environments: Any = None,
+    seed: Any = 0,
 ) -> Any:
     """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
 
@@ -54,7 +54,7 @@ def loss_matrix(
     known = environment.mean if isinstance(environment, DynamicsBelief) else environment
     check_known(known)
     if belief is None and environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
+        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
     given = checked_rewards(known, rewards, on)
     checked = checked_policies(known, policies)
     for word, shape, batch in (

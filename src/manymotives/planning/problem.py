@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool
 
+from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 
@@ -37,11 +38,12 @@ class Solution(NamedTuple):
 
 def check_known(environment: Any) -> None:
     """Refuse what is not an environment."""
-    if not isinstance(environment, Environment):
+    if isinstance(environment, DynamicsBelief):
         raise InputError(
-            f"environment must be mm.Environment; found {type(environment).__name__}. Of a belief, that is its mean or "
-            "one of its samples."
+            "this takes a known environment; found a DynamicsBelief. Use its mean, or average over its samples."
         )
+    if not isinstance(environment, Environment):
+        raise InputError(f"environment must be mm.Environment; found {type(environment).__name__}.")
 
 
 def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:

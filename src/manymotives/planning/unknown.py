@@ -67,9 +67,7 @@ class Candidates(NamedTuple):
         return self.mean, self.induced, self.switched
 
 
-def plan_under_belief(
-    belief: DynamicsBelief, rewards: Any, *, on: str, environments: int | None, seed: int
-) -> BeliefPlan:
+def plan_under_belief(belief: DynamicsBelief, rewards: Any, *, on: str, environments: Any, seed: Any) -> BeliefPlan:
     """`plan` where transitions are not known."""
     known = belief.mean
     given = checked_rewards(known, rewards, on)

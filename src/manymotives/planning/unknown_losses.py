@@ -2,8 +2,8 @@
 
 V^π_ω = E_ω (I − γP^π_ν)^{-1} r_π is linear in the reward, so a policy needs one average of inverses, and each reward
 one product with it. V*_ω(s), the most that a memoryless policy is worth in s, is approximated from below by the best of
-a few that are good (`unknown.candidates`). A policy better than these in every state sets the mark for itself: its
-loss is 0. What no policy exceeds, E_ω V*_ν, is kept beside it.
+many that are good for some reward (`_good_policies`). A policy better than these in every state sets the mark for
+itself: its loss is 0. What no policy exceeds, E_ω V*_ν, is kept beside it.
 
 The belief is replaced by environments drawn from it once, and everything is exact for these.
 """
@@ -22,6 +22,7 @@ from manymotives.planning.unknown import candidates, optimal_values, solved
 
 NUMBERS = 500_000  # of inverses, or of values, at a time: what the caches hold
 POLICIES = 16  # at a time, at most
+SEARCHED = 100  # rewards with a search of their own; more found nothing that mattered (docs/unknown-dynamics.md)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,9 @@ class BeliefContest:
         values = np.ascontiguousarray(checked_rewards(known, rewards, on).values)  # [N, S, 1 or A]
         lives = ~known.is_terminal
         sample = Possibilities.from_moves(belief, moves).weighing(lives / lives.sum())  # all states: losses are, too
-        best, lowest = (_best_values(sample, known, each) for each in (values, -values))
+        best, worst = _extreme_values(sample, _good_policies(sample, known, values), values)
         upper = optimal_values(belief, moves, values).mean(axis=1)
-        spans = (best + lowest).max(axis=1)
+        spans = (best - worst).max(axis=1)
         if scale_free:
             check_spans(spans, best)
         given = values[..., 0] if on == "state" else values
@@ -77,13 +78,13 @@ class BeliefContest:
         out = np.empty((len(policies), len(self.rewards)))
         block = max(1, min(POLICIES, NUMBERS // (size * max(count * size, len(self.rewards)))))
         marks = np.ascontiguousarray(self.best.T)
-        received = np.ascontiguousarray(np.moveaxis(self.rewards, 0, -1))  # [S, N] or [S, A, N]
+        rewards = self.rewards[..., None] if self.on == "state" else self.rewards
+        received = np.ascontiguousarray(np.moveaxis(rewards, 0, -1))
 
         def work(begin: int, end: int) -> None:
             for first in range(begin, end, block):
                 some = policies[first : min(first + block, end)]
-                gain = received if self.on == "state" else np.matmul(some.swapaxes(0, 1), received).swapaxes(0, 1)
-                values = np.matmul(self.sample.mean_visits(some), gain)
+                values = _values(self.sample, some, received)
                 out[first : first + len(some)] = (marks - values).max(axis=1)
 
         in_parallel(work, len(policies), cost=size**2 * (count * size + len(self.rewards)))
@@ -93,13 +94,38 @@ class BeliefContest:
         return out
 
 
-def _best_values(
+def _good_policies(
     sample: Possibilities, known: Environment, rewards: Float[np.ndarray, "N S _A"]
-) -> Float[np.ndarray, "N S"]:
-    """The most that one of the candidates is worth on average, in each state on its own."""
-    best = np.empty((len(rewards), known.num_states))
-    for n, first in enumerate(solved(known, rewards).actions):
-        reward = rewards[n : n + 1]
-        good = {actions.tobytes(): actions for actions in candidates(sample, reward, first).policies}.values()
-        best[n] = np.max([sample.values(actions, reward).mean(axis=0) for actions in good], axis=0)
-    return best
+) -> Float[np.ndarray, "D S A"]:
+    """Policies that are optimal in the mean environment for one of the rewards or its opposite, and some more.
+
+    They serve all rewards: what is best for one is good for those like it. So only some have a search of their own.
+    """
+    found = []
+    for signed in (rewards, -rewards):
+        of_mean = solved(known, signed).actions
+        found.extend(of_mean)
+        for reward, actions in zip(signed[:SEARCHED], of_mean):
+            found.extend(candidates(sample, reward[None], actions).policies)
+    return np.eye(known.num_actions)[np.unique(found, axis=0)]
+
+
+def _extreme_values(
+    sample: Possibilities, policies: Float[np.ndarray, "D S A"], rewards: Float[np.ndarray, "N S _A"]
+) -> tuple[Float[np.ndarray, "N S"], Float[np.ndarray, "N S"]]:
+    """The most and the least that one of the policies is worth on average, in each state on its own."""
+    best, worst = np.full((2, *rewards.shape[1::-1]), -np.inf)  # [S, N]
+    received = np.moveaxis(rewards, 0, -1)
+    for begin in range(0, len(policies), POLICIES):
+        values = _values(sample, policies[begin : begin + POLICIES], received)
+        best, worst = np.maximum(best, values.max(axis=0)), np.maximum(worst, -values.min(axis=0))
+    return best.T, -worst.T
+
+
+def _values(
+    sample: Possibilities, policies: Float[np.ndarray, "P S A"], rewards: Float[np.ndarray, "S _A N"]
+) -> Float[np.ndarray, "P S N"]:
+    """V^π_ω."""
+    on_states = rewards.shape[1] == 1
+    gain = rewards[:, 0] if on_states else np.matmul(policies.swapaxes(0, 1), rewards).swapaxes(0, 1)
+    return np.matmul(sample.mean_visits(policies), gain)

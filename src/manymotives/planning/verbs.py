@@ -103,7 +103,7 @@ def plan(
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
     check_known(environment)
     if environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief; this one is known.")
+        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
@@ -134,7 +134,7 @@ def plan(
     return Plan(**shaped, inverse_temperature=soft)
 
 
-def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+def evaluate(environment: Any, policies: Any, rewards: Any, *, on: str = "state") -> Any:
     """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast."""
     check_known(environment)
     given = checked_rewards(environment, rewards, on)
@@ -161,7 +161,7 @@ def evaluate(environment: Environment, policies: Any, rewards: Any, *, on: str =
     return value.reshape(*batch, num_states)
 
 
-def loss(environment: Environment, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+def loss(environment: Any, policies: Any, rewards: Any, *, on: str = "state") -> Any:
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
     check_known(environment)
     best = reliable_plan(environment, rewards, on=on).value

@@ -8,6 +8,7 @@ import xarray as xr
 
 from manymotives.errors import InputError
 from manymotives.models import PolicyOptimalityModel
+from manymotives.planning import plan
 from manymotives.posterior.common import Posterior
 from manymotives.sharing import Pooled
 from manymotives.theorem import theorem_bound
@@ -48,6 +49,17 @@ class PolicyOptimalityPosterior(Posterior):
     def predictive_policies(self) -> xr.DataArray:
         """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior."""
         return self._for_each_task(self.data["reward_set"].dataset["predictive_policy"]).rename("policy")
+
+    def policies(self) -> xr.DataArray:
+        """The policy that is best for each task's expected reward (task, state, action).
+
+        Where transitions are not known, the best that was found under the belief: choices say nothing about them in
+        this model, so the expected reward is still all that matters.
+        """
+        if self.belief is None:
+            return super().policies()
+        found = plan(self.belief, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
+        return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
         """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
