@@ -216,3 +216,45 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
     model = replace(MODEL, choice=mm.Softmax(20.0))
     found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, replications=replications, seed=11, progress=False)
     assert (found.p_value < 1e-6) if is_plugged_in else (found.p_value > 0.01)
+
+
+# ---- decisions -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharing", [mm.Hierarchical(), mm.Pooled()], ids=["MRP", "RP"])
+def test_decisions_are_between_their_bounds(sharing):
+    """Each policy's value, averaged over pairs of drawn rewards and environments, by hand."""
+    belief = PRIOR.after(CHOICES)
+    posterior = mm.fit(replace(MODEL, sharing=sharing), belief, CHOICES, replace(SHORT, draws=300), progress=False)
+    found = posterior.decisions()
+    xr_policy = posterior.policies()
+    assert xr_policy.dims == ("task", "state", "action")
+    np.testing.assert_array_equal(xr_policy.values, found["policy"].values)
+    drawn = posterior.data["posterior"].dataset
+    moves = drawn["transition"].values.reshape(-1, 3, 2, 3)
+    reward = posterior.rewards.values.reshape(-1, 3, 3)
+    places = [mm.Environment(move, discount=0.9) for move in moves]
+    worth = [mm.evaluate(place, found["policy"].values, each) for place, each in zip(places, reward)]
+    best = [mm.plan(place, each).value for place, each in zip(places, reward)]
+    for name, by_hand in (("value", worth), ("upper", best)):
+        error = np.std(by_hand, axis=0) / np.sqrt(60)  # of 200 pairs, which are alike in part
+        assert (np.abs(found[name].values - np.mean(by_hand, axis=0)) < 4.5 * error + 1e-6).all(), name
+    assert (found["value"] <= found["upper"] + 1e-9).all()
+    with pytest.raises(mm.InputError, match="the environment is known"):
+        mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False).decisions()
+
+
+def test_decisions_of_a_nearly_sure_belief_are_those_of_the_environment():
+    posterior = mm.fit(MODEL, mm.DynamicsBelief.around(TRUTH, 1e8), CHOICES, SHORT, progress=False)
+    planned = mm.plan(TRUTH, posterior.mean_reward.values)
+    np.testing.assert_array_equal(posterior.policies().values, planned.policy)
+
+
+def test_a_whole_report_under_a_belief(tmp_path):
+    posterior = mm.fit(MODEL, PRIOR.after(CHOICES), CHOICES, SHORT, progress=False)
+    mm.report(posterior, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The environment was not known. 120 transitions were seen" in page
+    assert "What that costs" in page
+    mm.report(mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False), tmp_path / "other.html")
+    assert "What that costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import xarray as xr
 from manymotives.findings.sample import population_of, thinned
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.posterior import Posterior
-from manymotives.posterior.common import in_unit_range
+from manymotives.posterior.canonical import in_unit_range
 from manymotives.sharing import Pooled
 
 DRAWS = 1000

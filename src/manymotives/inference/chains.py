@@ -176,7 +176,7 @@ class Chain:
         parts = [slice(None)] if self.unknown is None else [slice(n, n + 1) for n in range(len(tasks))]
         for part in parts:
             if self.unknown is not None:
-                self.unknown.move(self.rng, self.anatomy, self.data, self.state)
+                self.unknown.move(self.rng, self.anatomy, self.data, self.state, thin)
                 if moves is not None:
                     moves[part] = self.unknown.moves
             draws = (tasks[part], hyper[part], likelihoods[part])

@@ -3,8 +3,9 @@
 A row of transition probabilities is x / Σ x with x ~ Gamma(α, 1) and α the belief's counts. Half-new rows are proposed
 so that the belief is left as it is: of x only a part is kept, x B with B ~ Beta(κα, (1 − κ)α), and Gamma((1 − κ)α, 1)
 is added. Old and new have that part in common and are otherwise independent, so the move is reversible under the
-belief, and is accepted with the ratio of the choices' likelihoods, of all tasks together. κ is learnt in warm-up; 0
-draws a row anew.
+belief, and is accepted with the ratio of the choices' likelihoods, of all tasks together. The least κ is learnt in
+warm-up, 0 draws a row anew; every other proposal keeps more, by chance, because rows that the choices have moved into
+a tail of the belief leave it in small steps only.
 """
 
 import math
@@ -75,8 +76,9 @@ def move_rows(rng, world, anatomy, data, state, rows):
 @_compiled
 def _propose(rng, world, rows, r):
     """A row that has the part κ in common with what it was."""
-    logs, concentration, kept = rows.logs, rows.concentration, rows.kept[r]
-    pair = rows.pairs[r]
+    logs, concentration, kept, pair = rows.logs, rows.concentration, rows.kept[r], rows.pairs[r]
+    if rng.random() < 0.5:
+        kept += (1.0 - kept) * rng.random()
     for k in range(world.indptr[pair], world.indptr[pair + 1]):
         shape = concentration[k]
         fresh = draw(rng, GAMMA, (1.0 - kept) * shape, 1.0)

@@ -11,6 +11,7 @@ from manymotives.inference.environment_moves import Rows, move_rows, set_row
 from manymotives.planning.warm import World
 
 TARGET = 0.3  # acceptance: between that of one dimension and that of many
+MOST_ROUNDS = 3  # of moves before each draw: a round takes a sixth of what the sweeps of a draw do
 MOST_KEPT = 0.99
 LEAST_KEPT = 0.02  # below it, a row may as well be drawn anew
 
@@ -39,9 +40,10 @@ class Unknown:
         self._tell_world()
         return self.belief.environment(self.belief.normalised(self.rows.logs))
 
-    def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any) -> None:
-        """All rows once; the state's plans and likelihoods follow."""
-        move_rows(rng, self.world, anatomy, data, state, self.rows)
+    def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any, thin: int) -> None:
+        """All rows, more often where draws are thinned more; the state's plans and likelihoods follow."""
+        for _ in range(min(thin, MOST_ROUNDS)):
+            move_rows(rng, self.world, anatomy, data, state, self.rows)
 
     @property
     def moves(self) -> np.ndarray:

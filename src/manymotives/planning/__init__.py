@@ -2,7 +2,8 @@
 
 from manymotives.planning.compiled import in_parallel
 from manymotives.planning.losses import Contest, loss_matrix
-from manymotives.planning.unknown import BeliefPlan
+from manymotives.planning.possibilities import Possibilities
+from manymotives.planning.unknown import BeliefPlan, candidates
 from manymotives.planning.unknown_losses import BeliefContest
 from manymotives.planning.verbs import Plan, evaluate, loss, plan, reliable_plan
 
@@ -11,6 +12,8 @@ __all__ = [
     "BeliefPlan",
     "Contest",
     "Plan",
+    "Possibilities",
+    "candidates",
     "evaluate",
     "in_parallel",
     "loss",

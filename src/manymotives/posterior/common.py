@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from html import escape
@@ -20,6 +20,8 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
 from manymotives.planning import Plan, plan
+from manymotives.posterior.canonical import in_unit_range
+from manymotives.posterior.decisions import Decision, decide
 from manymotives.sharing import Pooled
 from manymotives.writing import whole_file
 
@@ -78,9 +80,48 @@ class Posterior:
         """The policy that is optimal for each task's expected reward (task, state, action).
 
         With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
+        Where transitions are not known it is the best found on average over draws of both; see `decisions`.
         """
+        if self.belief is not None:
+            return self.decisions()["policy"]
         found = plan(self.environment, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
+
+    def decisions(self) -> xr.Dataset:
+        """Where transitions are not known: the best `policy` found for each task, and bounds on what it could attain.
+
+        `value` (task, state) is what it is worth on average over what may be true; `upper`, what it would be worth to
+        know reward and environment: no policy attains more. `mean_policy_value` is that of the policy that takes the
+        means of both for the truth; `by_induction` says where another one was better, and was chosen.
+        """
+        return self._decisions
+
+    @cached_property
+    def _decisions(self) -> xr.Dataset:
+        if self.belief is None:
+            raise InputError(
+                "the environment is known: posterior.policies() has the best policies, and plan their values."
+            )
+        on = self.model.reward.on
+        if self._draws_environments:
+            reward = self.data["posterior"].dataset["reward"].fillna(0.0).transpose("chain", "draw", ...)
+            values = reward.values.reshape(-1, *reward.shape[2:])
+            pooled = "task" not in reward.dims
+            found = decide(self.belief, self._drawn_moves(slice(None)), values[:, None] if pooled else values, on)
+        else:  # the belief knows nothing of the choices, and values are linear in the reward
+            planned = plan(self.belief, self.mean_reward.fillna(0.0).values, on=on)
+            found = Decision(
+                planned.policy, planned.value, planned.upper, planned.mean_policy_value, planned.by_induction
+            )
+        whole = {
+            name: np.broadcast_to(part, (len(self.tasks), *part.shape[1:])) for name, part in found._asdict().items()
+        }
+        known = self.data["observed_data"].dataset["counts"]
+        dims = {"policy": ("task", "state", "action"), "by_induction": ("task",)}
+        return xr.Dataset(
+            {name: (dims.get(name, ("task", "state")), part) for name, part in whole.items()},
+            coords={name: known[name] for name in ("task", "state", "action")},
+        )
 
     # ---- tables --------------------------------------------------------------------------------------------
 
@@ -298,37 +339,6 @@ class Summary:
         if len(self.table):
             tables += self.table.to_html(max_rows=40)
         return f"<p>{head}</p>{listed}{tables}"
-
-
-def in_unit_range(
-    environment: Environment,
-    on: str,
-    reward: xr.DataArray,
-    soft: np.ndarray | None,
-    planned: Callable[[np.ndarray, np.ndarray | None], Plan] | None = None,
-) -> tuple[xr.DataArray, xr.DataArray]:
-    """Rewards [..., state(, action)] in canonical form, and the scale [...] that was taken out.
-
-    `soft` [...]: inverse temperatures where agents foresee their own errors. `planned`: what plans for rewards and
-    these, where not all of them are for this environment.
-    """
-    if on == "state_action":
-        values = reward.fillna(0.0).values
-        found = (
-            plan(environment, values, on="state_action", inverse_temperature=soft)
-            if planned is None
-            else planned(values, soft)
-        )
-        regret = np.where(environment.available, found.q - found.value[..., None], np.nan)
-        reward = reward.copy(data=regret)
-        over: Any = ("state", "action")
-    else:
-        over = ("state",)
-        if not environment.is_terminal.any():
-            reward = reward - reward.mean(over)
-    scale = reward.max(over) - reward.min(over)
-    scale = scale.where(scale > 0, 1.0)
-    return reward / scale, scale
 
 
 def _selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:

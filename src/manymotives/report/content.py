@@ -19,7 +19,7 @@ from manymotives.findings import (
 )
 from manymotives.inference import Progress
 from manymotives.posterior import Posterior
-from manymotives.posterior.common import in_unit_range
+from manymotives.posterior.canonical import in_unit_range
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from typing import Any
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, data_block, element, text
 from manymotives.report.sections_acts import what_would_be_best
+from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
 from manymotives.report.sections_ladder import does_it_predict
 from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
@@ -22,6 +23,7 @@ PLACES = (
     ("ladder", "Prediction"),
     ("check", "Check"),
     ("policies", "Best policies"),
+    ("environment", "Environment"),
     ("convergence", "Convergence"),
     ("cite", "Cite"),
 )
@@ -43,6 +45,7 @@ def page(content: Content) -> str:
         does_it_predict(content, figures),
         could_it_have(content, figures),
         what_would_be_best(content, figures),
+        what_is_not_known(content),
         did_it_work(content),
         how_to_cite(content),
     ]
@@ -56,7 +59,8 @@ def page(content: Content) -> str:
         element("title", content.title),
         element("style", _part("style.css")),
     )
-    links = [element("li", element("a", words, href=f"#{place}")) for place, words in PLACES]
+    places = [each for each in PLACES if each[0] != "environment" or content.posterior.belief is not None]
+    links = [element("li", element("a", words, href=f"#{place}")) for place, words in places]
     body = element(
         "body",
         page_head(content),

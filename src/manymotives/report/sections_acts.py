@@ -19,8 +19,10 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
     said = element(
         "p",
         "The policy that is optimal for the reward a subject is expected to have: with known transitions, the best "
-        "that can be done for it given what is known. It can be better than what the subject did, whose errors it does "
-        "not repeat.",
+        "that can be done for it given what is known. "
+        if content.posterior.belief is None
+        else "The best policy found on average over the rewards and environments that may be true. ",
+        "It can be better than what the subject did, whose errors it does not repeat.",
     )
     if data is None:
         return element(

@@ -148,6 +148,12 @@ def what_was_fitted(content: Content) -> Markup:
             ),
         ),
         ("Discount", f"{environment.discount:g} a step: a reward ten steps away counts {environment.discount**10:.2f}"),
+        (
+            "Environment",
+            ""
+            if posterior.belief is None
+            else "not known: inferred from the transitions that were seen, and more below",
+        ),
         ("Model", model_name(posterior)),
         *model_facts(posterior),
         ("Method", method_name(posterior)),

@@ -8,7 +8,7 @@ import xarray as xr
 from manymotives.findings import Similarity
 from manymotives.findings.sample import thinned
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
-from manymotives.posterior.common import in_unit_range
+from manymotives.posterior.canonical import in_unit_range
 from manymotives.priors import Prior
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table

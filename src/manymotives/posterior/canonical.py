@@ -1,0 +1,41 @@
+"""Rewards in the one form that choices can tell."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.environment import Environment
+from manymotives.planning import Plan, plan
+
+
+def in_unit_range(
+    environment: Environment,
+    on: str,
+    reward: xr.DataArray,
+    soft: np.ndarray | None,
+    planned: Callable[[np.ndarray, np.ndarray | None], Plan] | None = None,
+) -> tuple[xr.DataArray, xr.DataArray]:
+    """Rewards [..., state(, action)] in canonical form, and the scale [...] that was taken out.
+
+    `soft` [...]: inverse temperatures where agents foresee their own errors. `planned`: what plans for rewards and
+    these, where not all of them are for this environment.
+    """
+    if on == "state_action":
+        values = reward.fillna(0.0).values
+        found = (
+            plan(environment, values, on="state_action", inverse_temperature=soft)
+            if planned is None
+            else planned(values, soft)
+        )
+        regret = np.where(environment.available, found.q - found.value[..., None], np.nan)
+        reward = reward.copy(data=regret)
+        over: Any = ("state", "action")
+    else:
+        over = ("state",)
+        if not environment.is_terminal.any():
+            reward = reward - reward.mean(over)
+    scale = reward.max(over) - reward.min(over)
+    scale = scale.where(scale > 0, 1.0)
+    return reward / scale, scale

@@ -1,0 +1,108 @@
+"""What is not known of the environment, what the choices added to it, and what that costs."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.dynamics import DynamicsBelief
+from manymotives.planning import evaluate
+from manymotives.posterior import Posterior
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, table
+from manymotives.report.words import per_cent
+
+SHOWN = 60  # moves in the table: those least known
+
+
+def what_is_not_known(content: Content) -> Markup | None:
+    """Nothing where the environment was given."""
+    posterior = content.posterior
+    belief = posterior.belief
+    if belief is None:
+        return None
+    moves = uncertain_moves(posterior, belief)
+    rows = len(np.unique(belief.places[belief.is_uncertain][:, :2], axis=0))
+    seen = f"{int(belief.seen.sum()):,}" if belief.seen.sum() < 1e9 else "very many"
+    said = (
+        f"The environment was not known. {seen} transitions were seen, and what follows is uncertain after {rows:,} of "
+        f"{int(belief.mean.available.sum()):,} pairs of state and action. "
+    )
+    if "after" in moves:
+        said += (
+            "It was inferred along with the rewards, so that intervals of rewards on this page are as wide as not "
+            "knowing it makes them. Choices tell of it too: who avoids an action seems to know where it leads."
+        )
+    else:
+        said += "Values of policies are averages over what it may be."
+    headings = ["state", "action", "leads to", "probability", "from", "to"]
+    headings += ["with the choices", "from", "to"] if "after" in moves else []
+    cells = [
+        [str(row["state"]), str(row["action"]), str(row["next_state"])]
+        + [(row[name], f"{row[name]:.3f}") for name in row if name not in ("state", "action", "next_state", "width")]
+        for row in moves.head(SHOWN).to_dict("records")
+    ]
+    more = f": the {SHOWN} least known of {len(moves):,}" if len(moves) > SHOWN else ""
+    return element(
+        "section",
+        element("h2", "What is not known of the environment"),
+        element("p", said),
+        element(
+            "div", table(headings, cells, caption=f"Uncertain moves{more}, with intervals of 95 %"), id="table-moves"
+        ),
+        element(
+            "p",
+            "How to read it: the first three numbers are what transitions alone tell; the last three, where there are "
+            "any, what is known after the choices were seen as well.",
+        ),
+        element("h3", "What that costs"),
+        costs(posterior),
+        id="environment",
+    )
+
+
+def uncertain_moves(posterior: Posterior, belief: DynamicsBelief) -> pd.DataFrame:
+    """One row for each uncertain move, the least known first."""
+    found = belief.to_frame()[belief.is_uncertain].reset_index(drop=True).drop(columns="concentration")
+    found = found.rename(columns={"mean": "before"})
+    drawn = posterior.data["posterior"].dataset
+    if "transition" in drawn:
+        values = drawn["transition"].values.reshape(-1, len(found))
+        found["after"] = values.mean(axis=0)
+        found["after_lower"], found["after_upper"] = np.quantile(values, [0.025, 0.975], axis=0)
+        found["width"] = found["after_upper"] - found["after_lower"]
+    else:
+        found["width"] = found["upper"] - found["lower"]
+    return found.sort_values("width", ascending=False, kind="stable")
+
+
+def costs(posterior: Posterior) -> Any:
+    """What policies are worth without knowing the environment, beside what they would be worth with it."""
+    found, environment = posterior.decisions(), posterior.environment
+    blind = environment.available / np.maximum(environment.available.sum(axis=1, keepdims=True), 1)
+    blind[environment.is_terminal, 0] = 1.0
+    worst = evaluate(environment, blind, posterior.mean_reward.fillna(0.0).values, on=posterior.model.reward.on)
+    start = environment.start
+    value, upper, plain = (found[name].values @ start for name in ("value", "upper", "mean_policy_value"))
+    room = np.maximum(upper - worst @ start, 1e-300)
+    lost = np.clip((upper - value) / room, 0.0, 1.0)
+    rows = [
+        [str(task), (v, f"{v:.4g}"), (p, f"{p:.4g}"), (u, f"{u:.4g}"), (x, per_cent(x))]
+        for task, v, p, u, x in zip(posterior.tasks, value, plain, upper, lost)
+    ]
+    headings = ["subject", "best policy found", "by the means", "upper bound", "lost at most"]
+    return [
+        element(
+            "p",
+            f"Not knowing the environment and the reward better costs a subject at most {per_cent(float(lost.mean()))} "
+            "of what knowing them would add to choosing blindly, on average over subjects: by that much the policies "
+            "below fall short of the upper bound, which none can exceed.",
+        ),
+        table(headings, rows, caption="What policies are worth at the start of an episode"),
+        element(
+            "p",
+            "How to read it: “best policy found” does not know the environment and is best on average over what may "
+            "be; “by the means” takes the mean environment and the mean reward for the truth; “upper bound” is what "
+            "one could attain who knew both.",
+        ),
+    ]
