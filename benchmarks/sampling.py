@@ -70,9 +70,11 @@ def not_knowing_the_environment() -> Iterator[Row]:
             demonstrations = mm.simulate(world, rewards, mm.Softmax(8.0), steps=STEPS, seed=0)
         prior = mm.DynamicsBelief(np.zeros((STATES, ACTIONS, STATES)), discount=DISCOUNT, possible=world.tensor > 0)
         places = (prior.after(demonstrations), world)
-        ours, peer = (partial(mm.fit, mm.RewardPolicyModel(), place, demonstrations) for place in places)
-        compile_seconds = first_call(partial(ours, progress=False))
-        mine, theirs, ratio = side_by_side(*(partial(work, progress=False) for work in (ours, peer)), rounds=3)
+        ours, peer = (
+            partial(mm.fit, mm.RewardPolicyModel(), place, demonstrations, progress=False) for place in places
+        )
+        compile_seconds = first_call(ours)
+        mine, theirs, ratio = side_by_side(ours, peer, rounds=3)
         yield Row(
             name=f"fit under a belief, S={STATES} A={ACTIONS} M={TASKS}, {name}; peer: known environment",
             ours=mine,

@@ -13,6 +13,7 @@ from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
+from manymotives.inference.progress import Logged
 from manymotives.scoring import Score, score
 
 
@@ -84,6 +85,7 @@ def compare(
             beside=None if ladder is Ladder.WHOLE and method is not Refits.NONE else (),
             refits=method is not Refits.NONE,
             seed=seed,
+            progress=Logged(not as_json),
         )
         if out is not None:
             found.save(out)

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+BETWEEN = 30.0  # seconds from one line in a log to the next
+
 
 @dataclass
 class Progress:
@@ -36,6 +38,15 @@ class Progress:
             task = bar.add_task(unit, total=total, rate="", note="", visible=False)
             yield Report(bar, task, unit, time.monotonic())
         sys.stderr.flush()
+
+
+class Logged(Progress):
+    """The same where nobody watches but a file: a line now and then."""
+
+    @contextmanager
+    def of(self, total: int, unit: str) -> Iterator["Report"]:
+        with super().of(total, unit) as report:
+            yield report if not (report.bar.disable and self.shown) else Lines(**vars(report), total=total)
 
 
 class InParts(Progress):
@@ -71,3 +82,20 @@ class Report:
         elapsed, made = time.monotonic() - self.begin, self.before + done
         rate = f"{(made - self.begun) / elapsed:,.0f} {self.unit}/s" if made > self.begun else ""
         self.bar.update(self.task, completed=made, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]
+
+
+@dataclass
+class Lines(Report):
+    """Lines in place of a bar."""
+
+    total: int = 0
+    last: float = 0.0  # when something was said, in seconds since the beginning
+
+    def update(self, done: int, note: str = "") -> None:
+        elapsed = time.monotonic() - self.begin
+        if elapsed - self.last < BETWEEN or not 0 < done < self.total:
+            return
+        self.last = elapsed
+        left = elapsed * (self.total - done) / done
+        text = f"{done:,} of {self.total:,} {self.unit}, about {left:,.0f} s left{f'; {note}' if note else ''}"
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

@@ -40,7 +40,7 @@ def score(
     beside: Any = None,
     refits: bool = True,
     seed: Any = 0,
-    progress: bool | None = None,
+    progress: Any = True,
 ) -> Score:
     """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
 
@@ -94,7 +94,8 @@ def score(
     warnings += _twin_warnings(contenders, environment, demonstrations)
     book = Book(environment, demonstrations, splits, hold_out)
     book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
-    with Progress(progress is not False).of(len(contenders) * len(splits), "predictions") as report:
+    bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
+    with bar.of(len(contenders) * len(splits), "predictions") as report:
         for rung, contender in enumerate(contenders):
             unmixed = 0
             for number, prediction in enumerate(_predictions(contender, contender.place(place), book, seed, refits)):
@@ -123,7 +124,7 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
         if not refits:
             raise InputError(
                 f"{contender.name}: a PolicyOptimalityModel has weights on a set of rewards, not draws that could be "
-                "reweighted. Score it with refits=True."
+                "reweighted. Score it with refits=True (on the command line, without --method none)."
             )
         yield from _by_optimality(contender, place, book, seed)
         return
@@ -185,7 +186,8 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
     else:
         why = "nothing can be said: there are too few draws, or the population is a single estimate"
     raise InputError(
-        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True."
+        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True (on "
+        "the command line, without --method none)."
     )
 
 
