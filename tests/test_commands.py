@@ -75,6 +75,30 @@ def test_fit_gives_what_the_library_gives(example):
     assert "the environment is given" in result.output
 
 
+def test_without_an_environment_it_is_inferred_along(tmp_path):
+    """Where actions lead to several states; else, or if told so, what the data show is taken for the truth."""
+    belief = mm.DynamicsBelief(np.zeros((3, 2, 3)), discount=0.9, prior=6.0)
+    wanted, rule = np.eye(3)[[0, 2]], mm.Softmax(3.0)
+    write_table(mm.simulate(belief.sample(1)[0], wanted, rule, steps=30).to_frame(), tmp_path / "choices.csv")
+    given = (tmp_path / "choices.csv", "--discount", 0.9, *QUICK)
+    result = run("fit", *given, "--out", tmp_path / "run.nc")
+    assert result.exit_code == 0, result.output
+    assert "NOT GIVEN: it is inferred along with the rewards" in result.output
+    assert mm.load(tmp_path / "run.nc").belief is not None
+    again = run("fit", *given, "--out", tmp_path / "run.nc", "--resume")
+    assert again.exit_code == 0, again.output
+    plugged = run("fit", *given, "--out", tmp_path / "plug.nc", "--plug-in")
+    assert "ESTIMATED from the data" in plugged.output
+    assert mm.load(tmp_path / "plug.nc").belief is None
+    other = run("fit", *given, "--out", tmp_path / "run.nc", "--resume", "--plug-in")
+    assert other.exit_code == 2
+    assert "another environment" in other.output
+    compared = run("compare", tmp_path / "run.nc", "--hold-out", "subjects", "--ladder", "counts")
+    assert compared.exit_code == 0, compared.output
+    both = run("fit", *given, "--dry-run", "--plug-in", "--environment", "gymnasium:FrozenLake-v1")
+    assert both.exit_code == 2
+
+
 def test_what_is_there_is_not_overwritten_unless_asked(example):
     folder, _ = example
     written = (folder / "run.nc").read_bytes()

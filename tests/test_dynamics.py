@@ -258,3 +258,30 @@ def test_a_whole_report_under_a_belief(tmp_path):
     assert "What that costs" in page
     mm.report(mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False), tmp_path / "other.html")
     assert "What that costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("what", ["nothing seen", "seen once", "unreachable"])
+def test_little_to_go_on_is_said_and_gives_results(what):
+    """Zero counts, a single observation, a state nobody can get to: finite results near the prior, and warnings."""
+    possible = np.ones((3, 2, 3), dtype=bool)
+    counts = NOTHING.copy()
+    if what == "seen once":
+        counts[0, 1, 2] = 1
+    if what == "unreachable":
+        possible[:, :, 2] = False
+    belief = mm.DynamicsBelief(
+        counts, discount=0.9, possible=possible, start=[0.5, 0.5, 0.0] if what == "unreachable" else None
+    )
+    once = mm.Demonstrations.from_lists([([0], [1])], environment=belief.mean)
+    posterior = mm.fit(MODEL, belief, once, replace(SHORT, draws=200), progress=False)
+    said = " ".join(posterior.warnings)
+    assert {
+        "nothing seen": "6 of 6 pairs of state and action, such as 0 in 0: each was never seen",
+        "seen once": "1 of 6 pairs of state and action, such as 1 in 0: each was seen fewer than 5 times",
+        "unreachable": "state 2 cannot be reached",
+    }[what] in said
+    assert np.isfinite(posterior.rewards.values).all()
+    drawn = posterior.data["posterior"]["transition"]
+    np.testing.assert_allclose(drawn.groupby(["move_state", "move_action"]).sum(), 1.0, rtol=1e-9)
+    assert np.isfinite(posterior.decisions()["value"].values).all()
+    assert posterior.rewards.std(("chain", "draw")).min() > 0.1  # one choice tells next to nothing

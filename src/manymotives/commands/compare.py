@@ -101,7 +101,7 @@ def compare(
 def show(console: Console, found: Score) -> None:
     """The ladder as a table, and how to read it."""
     whole = found.table
-    experiences = sorted(whole["own_episodes"].unique()) if "own_episodes" in whole else [None]
+    experiences = sorted(map(int, whole["own_episodes"].unique())) if "own_episodes" in whole else [None]
     for experience in experiences:
         part = whole if experience is None else whole[whole["own_episodes"] == experience]
         first = part.iloc[0]
