@@ -79,7 +79,14 @@ def read_all(content: bytes, folder: Path, kind: str) -> bool:
     for environment in (None, str(path)):
         try:
             inputs = read_inputs(
-                path, environment, {}, discount=0.9, terminal=(), coordinates=None, history=len(content) % 2
+                path,
+                environment,
+                {},
+                discount=0.9,
+                terminal=(),
+                coordinates=None,
+                history=len(content) % 2,
+                plug_in=environment is None and len(content) % 3 == 0,
             )
             inputs.lines()
             read = True

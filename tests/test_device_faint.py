@@ -67,6 +67,7 @@ def moved(target, rng, moves=12):
     return target.natural_hyper(hyper[:, 0]), after, tasks, np.asarray(place.u).transpose(2, 1, 0)
 
 
+@pytest.mark.long
 def test_the_prior_stays_as_it_is_where_choices_say_nothing():
     before, after, tasks, u = moved(bound(), np.random.default_rng(0))
     assert (before != after).mean() > 0.8  # they do move
@@ -78,6 +79,7 @@ def test_the_prior_stays_as_it_is_where_choices_say_nothing():
         assert st.ks_2samp(both, same).pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_a_wrong_density_is_seen(monkeypatch):
     """The control: without the faint ones' share of the density, concentrations do not stay."""
     monkeypatch.setattr(device_faint, "_log_series", lambda shape, x: 9.0 * shape)

@@ -68,7 +68,7 @@ def compiled(target, hyper_z, task_z):
 # every reward, and every sharing and choice rule with some of them: compiling takes seconds a case
 SHORT = [(reward, list(SHARING)[k % 3], list(CHOICES)[k % 2]) for k, reward in enumerate(REWARDS)]
 CASES = [
-    case if case in SHORT[::2] else pytest.param(*case, marks=pytest.mark.long)
+    case if case in SHORT[::3] else pytest.param(*case, marks=pytest.mark.long)
     for case in itertools.product(REWARDS, SHARING, CHOICES)
 ]
 

@@ -123,7 +123,7 @@ def test_each_draw_has_its_own_environment_and_likelihood(method):
 
 
 def test_a_belief_that_is_nearly_sure_gives_what_the_environment_gives():
-    method = mm.HMC(chains=4, draws=400, warmup=150, thin=2, patience=1)
+    method = mm.HMC(chains=4, draws=400, warmup=100, thin=1, patience=1)
     known = mm.fit(MODEL, TRUTH, CHOICES, method, seed=1, progress=False)
     believed = mm.fit(MODEL, mm.DynamicsBelief.around(TRUTH, 1e7), CHOICES, method, seed=2, progress=False)
     for name in ("reward", "reward_concentration"):
@@ -178,7 +178,7 @@ def test_posteriors_come_back_and_go_on(tmp_path):
 @pytest.mark.parametrize("hold_out", ["episodes", "tasks"])
 def test_scores(hold_out):
     several = mm.simulate(TRUTH, REWARDS, mm.Softmax(10.0), steps=10, episodes=3, seed=0)
-    posterior = mm.fit(MODEL, PRIOR.after(several), several, replace(SHORT, draws=200), progress=False)
+    posterior = mm.fit(MODEL, PRIOR.after(several), several, METHODS[2], progress=False)
     found = mm.score(posterior, hold_out=hold_out, folds=3, beside=[], progress=False)
     table = found.table.set_index("model")["log_likelihood"]
     assert np.isfinite(table["MRP"])
@@ -211,7 +211,7 @@ class PlugIn:
 )
 def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replications):
     """Few transitions are seen: to take their frequencies for the truth is over-confident, and shows."""
-    exact = mm.HMC(chains=1, draws=60, warmup=100, thin=5, patience=1)
+    exact = mm.HMC(chains=1, draws=50, warmup=60, thin=4, patience=1)
     method = PlugIn(exact) if is_plugged_in else exact
     model = replace(MODEL, choice=mm.Softmax(20.0))
     found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, replications=replications, seed=11, progress=False)
@@ -225,7 +225,7 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
 def test_decisions_are_between_their_bounds(sharing):
     """Each policy's value, averaged over pairs of drawn rewards and environments, by hand."""
     belief = PRIOR.after(CHOICES)
-    posterior = mm.fit(replace(MODEL, sharing=sharing), belief, CHOICES, replace(SHORT, draws=300), progress=False)
+    posterior = mm.fit(replace(MODEL, sharing=sharing), belief, CHOICES, replace(SHORT, draws=150), progress=False)
     found = posterior.decisions()
     xr_policy = posterior.policies()
     assert xr_policy.dims == ("task", "state", "action")

@@ -325,7 +325,7 @@ def test_shared_rewards_are_the_enumerated_ones():
     ("name", "empty"),
     [
         pytest.param("exponential", "condition", marks=pytest.mark.long),
-        ("gamma", "drop"),
+        pytest.param("gamma", "drop", marks=pytest.mark.long),
         pytest.param("half-normal", "prior", marks=pytest.mark.long),
         ("uniform", "drop"),
     ],
