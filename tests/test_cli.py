@@ -56,6 +56,7 @@ def test_demo_gives_the_same_results_for_the_same_seed(tmp_path, in_a_hurry):
         assert first == second
 
 
+@pytest.mark.long
 def test_many_tasks_are_cut_short_on_the_screen(tmp_path, in_a_hurry):
     result = run(app, ["demo", "--out", str(tmp_path), "--tasks", "22", "--steps", "5"])
     assert "… and 2 more subjects" in result.output

@@ -105,7 +105,7 @@ def assert_close(scores):
     assert abs(scores[worst]) < STANDARD_ERRORS, f"{worst} is off by {scores[worst]:.1f} standard errors"
 
 
-@pytest.fixture(scope="module", params=RULES)
+@pytest.fixture(scope="module", params=["softmax", pytest.param("soft_optimal", marks=pytest.mark.long)])
 def dirichlet(request):
     exact = posterior(ENVIRONMENT.tensor, ENVIRONMENT.discount, COUNTS, **HYPER, rule=request.param)
     exact.pop("log_evidence")
