@@ -3,7 +3,7 @@
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
-# make reproduce  every experiment of the paper; writes docs/reproduction.md: an hour and a half of cores for default readings, three times that for all
+# make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
 # make test-long  make fuzz  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
