@@ -19,6 +19,7 @@ COMPILED = {
     "manymotives.baselines.walks",
     "manymotives.families",
     "manymotives.inference.environment_moves",
+    "manymotives.inference.exchanges",
     "manymotives.inference.faint",
     "manymotives.inference.integral_kernels",
     "manymotives.inference.latent",

@@ -206,12 +206,16 @@ class PlugIn:
 
 
 @pytest.mark.parametrize(
-    ("is_plugged_in", "replications"),
-    [(False, 50), (True, 50), pytest.param(False, 1000, marks=pytest.mark.long)],
+    ("is_plugged_in", "replications", "thin"),
+    [(False, 50, 8), (True, 50, 8), pytest.param(False, 1000, 50, marks=pytest.mark.long)],
 )
-def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replications):
-    """Few transitions are seen: to take their frequencies for the truth is over-confident, and shows."""
-    exact = mm.HMC(chains=1, draws=50, warmup=60, thin=4, patience=1)
+def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replications, thin):
+    """Few transitions are seen: to take their frequencies for the truth is over-confident, and shows.
+
+    Draws must hardly depend on each other, or all looks too sure: fifty sweeps, where the worst of forty data sets
+    needs fifty for an effective draw; few replications do not see the rest of dependence that eight leave.
+    """
+    exact = mm.HMC(chains=1, draws=20, warmup=16, thin=thin, patience=1)
     method = PlugIn(exact) if is_plugged_in else exact
     model = replace(MODEL, choice=mm.Softmax(20.0))
     found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, replications=replications, seed=11, progress=False)

@@ -172,15 +172,18 @@ class Chain:
     def advance(
         self, thin: int, tasks: Any, hyper: Any, likelihoods: Any, tally: Tally, moves: np.ndarray | None = None
     ) -> None:
-        """As many draws as there is room for; where the environment is unknown, each after a move of that."""
-        parts = [slice(None)] if self.unknown is None else [slice(n, n + 1) for n in range(len(tasks))]
-        for part in parts:
-            if self.unknown is not None:
-                self.unknown.move(self.rng, self.anatomy, self.data, self.state, thin)
+        """As many draws as there is room for; where the environment is unknown, it moves before each sweep."""
+        fixed = (self.rng, self.world, self.anatomy, self.data, self.state, self.proposal)
+        if self.unknown is None:
+            self.kernel(*fixed, thin, (tasks, hyper, likelihoods), tally)
+        else:
+            for n in range(len(tasks)):
+                draw = (tasks[n : n + 1], hyper[n : n + 1], likelihoods[n : n + 1])
+                for _ in range(thin):
+                    self.unknown.move(self.rng, self.anatomy, self.data, self.state)
+                    self.kernel(*fixed, 1, draw, tally)
                 if moves is not None:
-                    moves[part] = self.unknown.moves
-            draws = (tasks[part], hyper[part], likelihoods[part])
-            self.kernel(self.rng, self.world, self.anatomy, self.data, self.state, self.proposal, thin, draws, tally)
+                    moves[n] = self.unknown.moves
         self.done += len(tasks)
 
     def _room_for_moves(self, draws: int) -> np.ndarray:

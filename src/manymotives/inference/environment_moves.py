@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from manymotives.families import GAMMA, draw
+from manymotives.families import BETA, GAMMA, draw, natural
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
+from manymotives.models.likelihood import log_likelihood_in
+from manymotives.models.target import COLDEST
 
 TRIES = 32  # proposals a sweep: where more rows are uncertain, several are moved at once
 
@@ -37,40 +39,96 @@ class Rows(NamedTuple):
 def move_rows(rng, world, anatomy, data, state, rows):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
-    plans, trial, found, owner = room_for(world, anatomy, num_tasks)
+    room = room_for(world, anatomy, num_tasks)
+    plans, trial, found, owner = room
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     new_value, new_actions, new_q, age = plans.value, plans.actions, plans.q, plans.age
-    logs, accepted, tried = rows.logs, rows.accepted, rows.tried
-    before = logs.copy()
+    logs, probabilities, accepted, tried = rows.logs, world.probabilities, rows.accepted, rows.tried
+    old_logs, old_probabilities = logs.copy(), probabilities.copy()
     order = rng.permutation(len(rows.pairs))
     together = -(-len(order) // TRIES)
+    old_q, changes = np.empty((num_tasks, together)), np.empty(num_tasks)
     for begin in range(0, len(order), together):
         chosen = order[begin : begin + together]
         for r in chosen:
             _propose(rng, world, rows, r)
             set_row(world, logs, rows.pairs[r])
-        begin_trials(state, plans, trial, owner, num_tasks)
-        age[:] = -1  # of inverses: they belong to other transitions
-        judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
-        gain = 0.0
-        for m in range(num_tasks):
-            gain += found[m] - log_likelihoods[m]
+        count, gain = _go_along(
+            world, anatomy, data, state, rows.pairs, chosen, old_probabilities, old_q, changes, owner
+        )
+        if count > 0:
+            begin_trials(state, plans, trial, owner, count)
+            age[:] = -1  # of inverses: they belong to other transitions
+            judge_trials(world, anatomy, data, plans, trial, owner, count, found)
+            for n in range(count):
+                gain += found[n] - log_likelihoods[owner[n]]
         is_accepted = math.log1p(-rng.random()) < gain
         if is_accepted:
-            for m in range(num_tasks):
-                log_likelihoods[m] = found[m]
-                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
+            for n in range(count):
+                log_likelihoods[owner[n]] = found[n]
+                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, owner[n])
+        for m in range(num_tasks):
+            if changes[m] > -np.inf:
+                if is_accepted:
+                    log_likelihoods[m] += changes[m]
+                else:
+                    for i in range(len(chosen)):
+                        q[m, rows.pairs[chosen[i]] // q.shape[2], rows.pairs[chosen[i]] % q.shape[2]] = old_q[m, i]
         for r in chosen:
             tried[r] += 1.0
+            accepted[r] += int(is_accepted)
             pair = rows.pairs[r]
-            if is_accepted:
-                accepted[r] += 1.0
-                for k in range(world.indptr[pair], world.indptr[pair + 1]):
-                    before[k] = logs[k]
-            else:
-                for k in range(world.indptr[pair], world.indptr[pair + 1]):
-                    logs[k] = before[k]
+            for k in range(world.indptr[pair], world.indptr[pair + 1]):
+                if is_accepted:
+                    old_logs[k], old_probabilities[k] = logs[k], probabilities[k]
+                else:
+                    logs[k] = old_logs[k]
+            if not is_accepted:
                 set_row(world, logs, pair)
+
+
+@_compiled
+def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old_q, changes, owner):
+    """Change the action values of tasks whose plans stay what they are though rows have changed.
+
+    changes [M] is left with what that changes of log-likelihoods, −inf for those who have to plan again: `owner` names
+    them. The answer: how many they are, and the sum of all other changes.
+    """
+    tasks, value, actions, q = state.tasks, state.value, state.actions, state.q
+    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
+    counts, temperatures, lapses = data.counts, data.temperature, data.lapse
+    num_tasks, _, num_actions = q.shape
+    rises = np.empty(len(chosen))
+    count, gain = 0, 0.0
+    for m in range(num_tasks):
+        stays = not anatomy.is_soft
+        for i in range(len(chosen)):
+            pair = pairs[chosen[i]]
+            s, a = pair // num_actions, pair % num_actions
+            rises[i] = 0.0
+            for k in range(indptr[pair], indptr[pair + 1]):
+                rises[i] += (probabilities[k] - old_probabilities[k]) * value[m, indices[k]]
+            stays = stays and a != actions[m, s] and q[m, s, a] + rises[i] <= q[m, s, actions[m, s]]
+        if not stays:
+            owner[count] = m
+            changes[m] = -np.inf
+            count += 1
+            continue
+        temperature, lapse = temperatures[m], lapses[m]
+        if anatomy.temperature >= 0:
+            temperature = math.exp(max(tasks[m, anatomy.temperature], COLDEST))
+        if anatomy.lapse >= 0:
+            lapse = natural(BETA, tasks[m, anatomy.lapse])
+        changes[m] = 0.0
+        for i in range(len(chosen)):
+            pair = pairs[chosen[i]]
+            s, a = pair // num_actions, pair % num_actions
+            old_q[m, i] = q[m, s, a]
+            changes[m] -= log_likelihood_in(s, q, m, counts, m, temperature, lapse)
+            q[m, s, a] += rises[i]
+            changes[m] += log_likelihood_in(s, q, m, counts, m, temperature, lapse)
+        gain += changes[m]
+    return count, gain
 
 
 @_compiled

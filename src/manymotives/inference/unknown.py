@@ -8,10 +8,11 @@ from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.families import log_gammas
 from manymotives.inference.environment_moves import Rows, move_rows, set_row
+from manymotives.inference.exchanges import exchange_states
 from manymotives.planning.warm import World
 
 TARGET = 0.3  # acceptance: between that of one dimension and that of many
-MOST_ROUNDS = 3  # of moves before each draw: a round takes a sixth of what the sweeps of a draw do
+EXCHANGES = 2  # of two states, after each move of all rows: a third of its time
 MOST_KEPT = 0.99
 LEAST_KEPT = 0.02  # below it, a row may as well be drawn anew
 
@@ -40,10 +41,11 @@ class Unknown:
         self._tell_world()
         return self.belief.environment(self.belief.normalised(self.rows.logs))
 
-    def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any, thin: int) -> None:
-        """All rows, more often where draws are thinned more; the state's plans and likelihoods follow."""
-        for _ in range(min(thin, MOST_ROUNDS)):
-            move_rows(rng, self.world, anatomy, data, state, self.rows)
+    def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any) -> None:
+        """Every row, then states that change places; the state's plans and likelihoods change along."""
+        move_rows(rng, self.world, anatomy, data, state, self.rows)
+        for _ in range(EXCHANGES):
+            exchange_states(rng, self.world, anatomy, data, state, self.rows)
 
     @property
     def moves(self) -> np.ndarray:

@@ -15,32 +15,39 @@ def log_likelihood(q, n, counts, m, temperature, lapse):
     π = (1 − lapse) softmax(c q) + lapse / (number of available actions). States without choices cost nothing. (Whole
     arrays and an index, not rows: a row is a new array to Numba, and costs more than some of the work here.)
     """
-    _, num_states, num_actions = counts.shape
     total = 0.0
-    for s in range(num_states):
-        made = 0.0
-        for a in range(num_actions):
-            made += counts[m, s, a]
-        if made == 0.0:
-            continue
-        best = q[n, s, 0]
-        for a in range(1, num_actions):
-            best = max(best, q[n, s, a])
-        weight, available, chosen = 0.0, 0, 0.0
-        for a in range(num_actions):
-            if q[n, s, a] > -np.inf:
-                above = temperature * (q[n, s, a] - best)
-                weight += math.exp(above) if above < 0.0 else 1.0
-                chosen += counts[m, s, a] * above
-                available += 1
-        log_weight = math.log(weight)
-        if lapse == 0.0:
-            total += chosen - made * log_weight
-            continue
-        for a in range(num_actions):
-            if counts[m, s, a] > 0.0:
-                share = math.exp(temperature * (q[n, s, a] - best) - log_weight)
-                total += counts[m, s, a] * math.log((1.0 - lapse) * share + lapse / available)
+    for s in range(counts.shape[1]):
+        total += log_likelihood_in(s, q, n, counts, m, temperature, lapse)
+    return total
+
+
+@_compiled
+def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
+    """The part of it that choices in state s have."""
+    num_actions = counts.shape[2]
+    made = 0.0
+    for a in range(num_actions):
+        made += counts[m, s, a]
+    if made == 0.0:
+        return 0.0
+    best = q[n, s, 0]
+    for a in range(1, num_actions):
+        best = max(best, q[n, s, a])
+    weight, available, chosen = 0.0, 0, 0.0
+    for a in range(num_actions):
+        if q[n, s, a] > -np.inf:
+            above = temperature * (q[n, s, a] - best)
+            weight += math.exp(above) if above < 0.0 else 1.0
+            chosen += counts[m, s, a] * above
+            available += 1
+    log_weight = math.log(weight)
+    if lapse == 0.0:
+        return chosen - made * log_weight
+    total = 0.0
+    for a in range(num_actions):
+        if counts[m, s, a] > 0.0:
+            share = math.exp(temperature * (q[n, s, a] - best) - log_weight)
+            total += counts[m, s, a] * math.log((1.0 - lapse) * share + lapse / available)
     return total
 
 

@@ -1,0 +1,194 @@
+"""Two states change places, in what follows and in what is wanted: the compiled move from one explanation to another.
+
+"They go there because of what is there" leaves open which place is meant, where little is known about what leads to
+it: a high reward in one state and rows of transitions that lead to it explain the same choices as a high reward in
+another and rows that lead to that. Neither rewards nor rows can change by themselves. So some rows exchange the
+probabilities of two next states, in a way that leaves the belief as it is, and the proposal is judged by
+
+    Π over populations Σ over h Π over tasks Σ over x  p(h) p(x | h) p(choices | x, environment),
+
+where x are a task's rewards as they are or with those of the two states exchanged, and h the same of a population's
+hyperparameters: whoever would have to change along is summed over. Then each h and x are drawn given the environment.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from manymotives.families import log_density, log_kernel, log_normaliser, statistics
+from manymotives.inference.environment_moves import set_row
+from manymotives.inference.populations import set_parameters
+from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_compiled
+def exchange_states(rng, world, anatomy, data, state, rows):
+    """Two states, drawn at random, change places in some rows of transitions, and in tasks and populations to match."""
+    size, num_tasks, hyper = anatomy.num_rewards, len(state.tasks), state.hyper
+    if size < 2 or anatomy.features.size > 0 or anatomy.on_pairs:
+        return  # rewards do not belong to states, one each
+    d = min(int(rng.random() * size), size - 1)
+    e = (d + 1 + min(int(rng.random() * (size - 1)), size - 2)) % size
+    logs = rows.logs.copy()
+    if not _exchange_in_rows(rng, world, rows, anatomy.places[d], anatomy.places[e]):
+        return
+    as_is, exchanged = room_for(world, anatomy, num_tasks), room_for(world, anatomy, num_tasks)
+    weights, own = _weigh(anatomy, state, d, e)
+    sums = np.empty((len(hyper), 2))
+    _judge(world, anatomy, data, state, exchanged, d, e, True)
+    before = _add_up(weights, own, state.log_likelihood, exchanged[2], sums)
+    _tell(world, rows, logs)
+    _judge(world, anatomy, data, state, as_is, d, e, False)
+    _judge(world, anatomy, data, state, exchanged, d, e, True)
+    after = _add_up(weights, own, as_is[2], exchanged[2], sums)
+    if math.log1p(-rng.random()) < after - before:
+        _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e)
+    else:
+        logs, rows.logs[:] = rows.logs.copy(), logs
+        _tell(world, rows, logs)
+
+
+@_compiled
+def _exchange_in_rows(rng, world, rows, first, second):
+    """Exchange the probabilities of two next states in some rows, each with the odds of the belief; whether in any."""
+    logs, concentration, pairs = rows.logs, rows.concentration, rows.pairs
+    is_any = False
+    share = rng.random()
+    for r in range(len(pairs)):
+        if rng.random() < share:
+            one, other = -1, -1
+            for k in range(world.indptr[pairs[r]], world.indptr[pairs[r] + 1]):
+                if world.indices[k] == first:
+                    one = k
+                elif world.indices[k] == second:
+                    other = k
+            if one >= 0 and other >= 0:
+                odds = (concentration[one] - concentration[other]) * (logs[other] - logs[one])
+                if rng.random() < 1.0 / (1.0 + math.exp(-odds)):
+                    logs[one], logs[other] = logs[other], logs[one]
+                    is_any = True
+    return is_any
+
+
+@_compiled
+def _judge(world, anatomy, data, state, room, d, e, is_exchanged):
+    """Log-likelihoods, left in the room, of tasks as they are or with coordinates d and e exchanged."""
+    plans, trial, found, owner = room
+    num_tasks = len(state.tasks)
+    begin_trials(state, plans, trial, owner, num_tasks)
+    plans.age[:] = -1  # of inverses: they may belong to other transitions
+    if is_exchanged:
+        for m in range(num_tasks):
+            trial[m, d], trial[m, e] = trial[m, e], trial[m, d]
+    judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
+
+
+@_compiled
+def _weigh(anatomy, state, d, e):
+    """Log prior weights [M, 2, 2] of tasks, given h and x each in either order, and [G, 2] of populations.
+
+    What is the same for all tasks of a population is among the weights of that.
+    """
+    tasks, hyper, families = state.tasks, state.hyper, anatomy.families
+    weights, own = np.zeros((len(tasks), 2, 2)), np.zeros((len(hyper), 2))
+    parameters = np.empty((len(families), 2))
+    for g in range(len(hyper)):
+        for h in range(2):
+            if h == 1 and not _exchange_hyper(anatomy, hyper, g, d, e):
+                own[g, 1] = -np.inf  # there is but one order
+                break
+            own[g, h] = _log_hyper(anatomy, hyper, g, d, e)
+            set_parameters(anatomy, hyper, g, parameters)
+            own[g, h] += anatomy.group_size * log_normaliser(families[d], parameters[d, 0], parameters[d, 1])
+            own[g, h] += anatomy.group_size * log_normaliser(families[e], parameters[e, 0], parameters[e, 1])
+            for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
+                for x in range(2):
+                    at_d, at_e = (tasks[m, d], tasks[m, e]) if x == 0 else (tasks[m, e], tasks[m, d])
+                    first, second = statistics(families[d], at_d)
+                    weights[m, h, x] = log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
+                    first, second = statistics(families[e], at_e)
+                    weights[m, h, x] += log_kernel(families[e], first, second, parameters[e, 0], parameters[e, 1])
+            if h == 1:
+                _exchange_hyper(anatomy, hyper, g, d, e)  # back
+    return weights, own
+
+
+@_compiled
+def _exchange_hyper(anatomy, hyper, g, d, e):
+    """Exchange what population g has for coordinate d with what it has for e; whether that is anything."""
+    source = anatomy.source
+    is_anything = False
+    for column in range(2):
+        one, other = source[d, column], source[e, column]
+        if one >= 0 and other >= 0 and one != other:
+            hyper[g, one], hyper[g, other] = hyper[g, other], hyper[g, one]
+            is_anything = True
+    return is_anything
+
+
+@_compiled
+def _log_hyper(anatomy, hyper, g, d, e):
+    """Log prior density of the hyperparameters that an exchange would change."""
+    source, families, constants = anatomy.source, anatomy.hyper_families, anatomy.hyper_constants
+    total = 0.0
+    for column in range(2):
+        one, other = source[d, column], source[e, column]
+        if one >= 0 and other >= 0 and one != other:
+            total += log_density(families[one], hyper[g, one], constants[one, 0], constants[one, 1])
+            total += log_density(families[other], hyper[g, other], constants[other, 0], constants[other, 1])
+    return total
+
+
+@_compiled
+def _add_up(weights, own, as_is, exchanged, sums):
+    """log of the sum over all orders, given log-likelihoods [M] of both; sums [G, 2] is left with those given h."""
+    group_size = len(weights) // len(own)
+    total = 0.0
+    for g in range(len(own)):
+        for h in range(2):
+            sums[g, h] = own[g, h]
+            for m in range(g * group_size, (g + 1) * group_size):
+                sums[g, h] += _log_sum(weights[m, h, 0] + as_is[m], weights[m, h, 1] + exchanged[m])
+        total += _log_sum(sums[g, 0], sums[g, 1])
+    return total
+
+
+@_compiled
+def _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e):
+    """Draw an order of each population, then of each of its tasks, in the new environment."""
+    tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
+    plans, trial, found, _ = as_is
+    other_plans, other_trial, other_found, _ = exchanged
+    group_size = anatomy.group_size
+    for g in range(len(sums)):
+        h = int(math.log(rng.random()) < sums[g, 1] - _log_sum(sums[g, 0], sums[g, 1]))
+        if h == 1:
+            _exchange_hyper(anatomy, state.hyper, g, d, e)
+        for m in range(g * group_size, (g + 1) * group_size):
+            here, there = weights[m, h, 0] + found[m], weights[m, h, 1] + other_found[m]
+            if math.log(rng.random()) < there - _log_sum(here, there):
+                log_likelihoods[m] = other_found[m]
+                keep(tasks, value, actions, q, other_trial, other_plans.value, other_plans.actions, other_plans.q, m, m)
+            else:
+                log_likelihoods[m] = found[m]
+                keep(tasks, value, actions, q, trial, plans.value, plans.actions, plans.q, m, m)
+
+
+@_compiled
+def _tell(world, rows, before):
+    """The world's transitions, of rows that are no longer what they were."""
+    for pair in rows.pairs:
+        for k in range(world.indptr[pair], world.indptr[pair + 1]):
+            if rows.logs[k] != before[k]:
+                set_row(world, rows.logs, pair)
+                break
+
+
+@_compiled
+def _log_sum(x, y):
+    """log(e^x + e^y)."""
+    largest, smallest = max(x, y), min(x, y)
+    return largest if largest == -np.inf else largest + math.log1p(math.exp(smallest - largest))
