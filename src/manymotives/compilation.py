@@ -60,7 +60,7 @@ def sampler_signature() -> tuple[Any, ...]:
         type(target.anatomy)(*anatomy),
         Data(three, one, one, trial_judge=0, path_judge=0),
         State(two, two, three, two, wholes, one, two, two, two),
-        Proposal(three, one, two, two, two, three, one, three, one, whole),
+        Proposal(three, one, two, two > 0, two, two, three, one, three, one, whole),
         1,
         (three, three, two),
         Tally(one, one, two, two, two, two, one, one),

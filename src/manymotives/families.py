@@ -161,6 +161,56 @@ def latent(family, u, a, b, guess):
 
 
 @_compiled
+def carried(u, shape, new_shape):
+    """The coordinate log x that has in Gamma(new_shape, 1) the quantile which u has in Gamma(shape, 1).
+
+    Newton's method for the logarithm of the smaller tail, which is concave in log x.
+    """
+    lower, upper = log_tails(shape, u)
+    is_low = lower < upper
+    goal = lower if is_low else upper
+    there = placed(GAMMA, latent(GAMMA, u, shape, 1.0, 0.0), new_shape, 1.0)[0]
+    normaliser = math.lgamma(new_shape)
+    for _ in range(100):
+        lower, upper = log_tails(new_shape, there)
+        here = lower if is_low else upper
+        step = (goal - here) * math.exp(here - new_shape * there + math.exp(there) + normaliser)
+        step = min(max(step if is_low else -step, -1.0 - abs(there)), 1.0 + abs(there))
+        there += step
+        if abs(step) <= 1e-12 * max(1.0, abs(there)):
+            break
+    return there
+
+
+@_compiled
+def log_tails(shape, u):
+    """log P(x ≤ e^u) and log P(x > e^u) for x ~ Gamma(shape, 1): a series to the left, a continued fraction right."""
+    x = math.exp(u)
+    if x < shape + 1.0:
+        total, term = 1.0, 1.0
+        for n in range(1, 10_000):
+            term *= x / (shape + n)
+            total += term
+            if term < 1e-17 * total:
+                break
+        lower = min(shape * u - x - math.lgamma(shape + 1.0) + math.log(total), -1e-300)
+        return lower, math.log(-math.expm1(lower))
+    b = x + 1.0 - shape
+    c, d = 1e300, 1.0 / b
+    fraction = d
+    for n in range(1, 10_000):  # Lentz's algorithm
+        a = n * (shape - n)
+        b += 2.0
+        d = 1.0 / (a * d + b)
+        c = b + a / c
+        fraction *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    upper = min(shape * u - x - math.lgamma(shape) + math.log(fraction), -1e-300)
+    return math.log(-math.expm1(upper)), upper
+
+
+@_compiled
 def slope(family, u, second, a, b):
     """d log p(u | a, b) / du, given u and the second of its statistics."""
     if family == GAMMA:

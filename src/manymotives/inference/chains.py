@@ -15,7 +15,7 @@ from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws, latent_room
 from manymotives.inference.paths import prepare_paths
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import Proposal, State, Tally, data_of, hamiltonian_draws
+from manymotives.inference.sweeps import Proposal, State, Tally, carry_directions, data_of, hamiltonian_draws
 from manymotives.inference.unknown import Unknown
 from manymotives.models import Target
 from manymotives.models.target import Anatomy
@@ -139,6 +139,7 @@ class Chain:
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
         self.anatomy = Anatomy(*parts)
+        self.directions = carry_directions(target.anatomy)
         self.data = data_of(target, self.world, self.follows)
         self.done = self.kept = 0
         self.acceptance = float("nan")
@@ -202,8 +203,8 @@ class Chain:
             walks=np.zeros(num_tasks),
             refreshments=np.zeros(num_tasks),
             hyper=np.zeros(populations),
-            carries=np.zeros(populations),
-            carries_tried=np.zeros(populations),
+            carries=np.zeros((self.target.num_groups, len(self.directions))),
+            carries_tried=np.zeros((self.target.num_groups, len(self.directions))),
             jumps=np.zeros((num_tasks, self.target.num_coordinates)),
             task_paths=np.zeros(num_tasks),
             hyper_paths=np.zeros(self.target.num_groups),
@@ -225,7 +226,8 @@ class Chain:
             factor=factor,
             scale=np.full(num_tasks, 1.0 / np.sqrt(max(size, 1))),
             hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
-            carry_scale=np.full((target.num_groups, target.num_hyper), 0.5),
+            carry_directions=self.directions,
+            carry_scale=np.full((target.num_groups, len(self.directions)), 0.5),
             slice_width=np.ones((num_tasks, target.num_coordinates)),
             task_frame=_identities(num_tasks, target.num_coordinates),
             task_step=np.full(num_tasks, 0.1),
@@ -306,6 +308,7 @@ class Chain:
                 factor,
                 scale,
                 hyper_scale,
+                self.directions,
                 carry_scale,
                 slice_width,
                 task_frame,
@@ -332,6 +335,11 @@ class Chain:
 
     @classmethod
     def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "Chain":
+        if missing := (set(State._fields) | set(Proposal._fields)) - set(state):
+            raise InputError(
+                "these chains cannot go on: they come from another version of manymotives, without "
+                f"{sorted(missing)[0]!r}. Their draws are as good as ever; run again to have more."
+            )
         chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
         chain.is_restored = True

@@ -6,8 +6,8 @@ population, first together with its tasks and then without them:
     walk        a random step in a task's coordinates; accept with the ratio of likelihood × prior
     refresh     some coordinates drawn anew from the prior given the population; accept with the ratio of likelihoods.
                 Or two rewards change places
-    carry       a hyperparameter of each population, which carries its tasks along: their coordinates keep about the
-                quantile of the population they were at; accept with the ratio of everything
+    carry       a hyperparameter of each population, or several that set a spread, which carries its tasks along: their
+                coordinates keep about the quantile of the population they were at; accept with the ratio of everything
     population  every hyperparameter, given the tasks' coordinates
     faint       the concentration of a reward, with that reward in all tasks where it is too faint to be seen (`faint`)
     paths       a task, then a population with its tasks, follows the gradient (`paths`)
@@ -35,7 +35,9 @@ from numba import njit
 
 from manymotives.families import (
     BETA,
+    GAMMA,
     NORMAL,
+    carried,
     draw,
     latent,
     log_kernel,
@@ -60,12 +62,14 @@ from manymotives.inference.populations import (
 )
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
 from manymotives.models.likelihood import log_likelihood
-from manymotives.models.target import COLDEST, Target
+from manymotives.models.target import COLDEST, Anatomy, Target
 from manymotives.planning.addresses import address_of
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import World
+from manymotives.rewards import NORMALISED
 
 EXCHANGED = 0.3  # share of refreshments that exchange two rewards instead: another state may explain as much
+MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks are carried by exact quantiles
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
@@ -92,7 +96,8 @@ class Proposal(NamedTuple):
     factor: np.ndarray  # [M, d, d] lower triangles: steps are scale · factor · normal, in the first d coordinates
     scale: np.ndarray  # [M]
     hyper_scale: np.ndarray  # [G, H]
-    carry_scale: np.ndarray  # [G, H]
+    carry_directions: np.ndarray  # [C, H] which hyperparameters carry tasks along together (`carry_directions`)
+    carry_scale: np.ndarray  # [G, C]
     slice_width: np.ndarray  # [M, D] first guess at how wide a slice is: any is right, a good one is quick
     task_frame: np.ndarray  # [M, D, D] of paths: z = F y
     task_step: np.ndarray  # [M]
@@ -107,8 +112,8 @@ class Tally(NamedTuple):
     walks: np.ndarray  # [M] accepted, one tried a sweep
     refreshments: np.ndarray  # [M]
     hyper: np.ndarray  # [G, H]
-    carries: np.ndarray  # [G, H]
-    carries_tried: np.ndarray  # [G, H]
+    carries: np.ndarray  # [G, C]
+    carries_tried: np.ndarray  # [G, C]
     jumps: np.ndarray  # [M, D] how far slice sampling went, summed
     task_paths: np.ndarray  # [M] probabilities of acceptance, summed
     hyper_paths: np.ndarray  # [G]
@@ -134,6 +139,27 @@ def data_of(target: Target, world: World, follows_paths: bool) -> Data:
         room = latent_room(world, anatomy, target.num_tasks, target.num_groups)
         data = data._replace(path_judge=address_of(path_judge, world, anatomy, data, room, room.hyper, room.tasks))
     return data
+
+
+def carry_directions(anatomy: Anatomy) -> np.ndarray:
+    """[C, H] each hyperparameter by itself; and together those whose common factor changes a spread and no mean.
+
+    These are all concentrations of a Dirichlet, and both parameters of a Gamma or Beta.
+    """
+    source, num_hyper = anatomy.source, len(anatomy.hyper_families)
+    together = []
+    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    if shares:
+        together.append(np.unique(source[:shares, 0]))
+    for d in range(shares, len(source)):
+        if anatomy.families[d] in (GAMMA, BETA):
+            together.append(np.unique(source[d]))
+    rows = [np.eye(num_hyper, dtype=bool)]
+    for several in together:
+        is_scale = (several >= 0).all() and not np.isin(anatomy.hyper_families[several], (NORMAL, BETA)).any()
+        if is_scale and len(several) > 1:
+            rows.append(np.isin(np.arange(num_hyper), several)[None])
+    return np.unique(np.concatenate(rows), axis=0)
 
 
 @_compiled
@@ -356,11 +382,8 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
 
 @_compiled
 def _carry(rng, world, anatomy, data, state, proposal, room, tally):
-    """A random step of one hyperparameter in each population, its tasks' coordinates carried along.
-
-    u = T(z; a, b) keeps z (`families.placed`), and densities are those of z.
-    """
-    hyper, families, source, scale = state.hyper, anatomy.families, anatomy.source, proposal.carry_scale
+    """A random step of one hyperparameter in each population, or of some together, its tasks carried along."""
+    hyper, source, scale, directions = state.hyper, anatomy.source, proposal.carry_scale, proposal.carry_directions
     hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0:
@@ -370,54 +393,72 @@ def _carry(rng, world, anatomy, data, state, proposal, room, tally):
     new_value, new_actions, new_q = plans.value, plans.actions, plans.q
     num_tasks, size = tasks.shape
     group_size = anatomy.group_size
-    moved = np.empty(num_groups, dtype=np.int64)
-    goal = np.empty(num_groups)
+    chosen = np.empty(num_groups, dtype=np.int64)
+    goal = hyper.copy()
     gain = np.zeros(num_groups)
     before, after = np.empty((size, 2)), np.empty((size, 2))
     for m in range(num_tasks):
         owner[m] = m
     begin_trials(state, plans, trial, owner, num_tasks)
     for g in range(num_groups):
-        j = min(int(rng.random() * num_hyper), num_hyper - 1)
-        moved[g], goal[g] = j, hyper[g, j] + scale[g, j] * rng.standard_normal()
-        family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-        x = natural(family, goal[g])
-        if math.isinf(x) or (x <= 0.0 and family != NORMAL):
-            gain[g] = -np.inf
-            continue
-        first, second = statistics(family, goal[g])
-        old_first, old_second = statistics(family, hyper[g, j])
-        gain[g] = log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
+        chosen[g] = min(int(rng.random() * len(directions)), len(directions) - 1)
+        step = scale[g, chosen[g]] * rng.standard_normal()
         set_parameters(anatomy, hyper, g, before)
         after[:] = before
-        put(source, after, j, x, 0, size)
-        for d in range(size):
-            if source[d, 0] != j and source[d, 1] != j:
-                continue
-            family, a, b, new_a, new_b = families[d], before[d, 0], before[d, 1], after[d, 0], after[d, 1]
-            gain[g] += group_size * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
-            z = 0.0
-            for m in range(g * group_size, (g + 1) * group_size):
-                first, second = statistics(family, trial[m, d])
-                gain[g] -= log_kernel(family, first, second, a, b)
-                z = latent(family, trial[m, d], a, b, z)
-                gain[g] -= placed(family, z, a, b)[1]
-                there = placed(family, z, new_a, new_b)
-                trial[m, d] = there[0]
-                first, second = statistics(family, there[0])
-                gain[g] += there[1] + log_kernel(family, first, second, new_a, new_b)
+        for j in range(num_hyper):
+            if directions[chosen[g], j]:
+                goal[g, j] = hyper[g, j] + step
+                family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
+                x = natural(family, goal[g, j])
+                if math.isinf(x) or (x <= 0.0 and family != NORMAL):
+                    gain[g] = -np.inf
+                    break
+                first, second = statistics(family, goal[g, j])
+                old_first, old_second = statistics(family, hyper[g, j])
+                gain[g] += log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
+                put(source, after, j, x, 0, size)
+        if gain[g] > -np.inf:
+            for d in range(size):
+                if before[d, 0] != after[d, 0] or before[d, 1] != after[d, 1]:
+                    group = slice(g * group_size, (g + 1) * group_size)
+                    gain[g] += _carry_tasks(anatomy.families[d], trial[group], d, before[d], after[d])
     judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
     for g in range(num_groups):
-        j = moved[g]
-        tally.carries_tried[g, j] += 1.0
+        tally.carries_tried[g, chosen[g]] += 1.0
         for m in range(g * group_size, (g + 1) * group_size):
             gain[g] += found[m] - log_likelihoods[m]
         if math.log1p(-rng.random()) < gain[g]:
-            tally.carries[g, j] += 1.0
-            hyper[g, j] = goal[g]
+            tally.carries[g, chosen[g]] += 1.0
+            hyper[g] = goal[g]
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
                 keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
+
+
+@_compiled
+def _carry_tasks(family, trial, d, before, after):
+    """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
+
+    The answer: the gain in log density. u = T(z; a, b) keeps z (`families.placed`). Small shapes of many tasks, which
+    may be anything over a wide range, are kept in place by what each z tells of them: there quantiles are exact.
+    """
+    a, b, new_a, new_b = before[0], before[1], after[0], after[1]
+    if family == GAMMA and len(trial) >= MANY_TASKS and a < SMALL_SHAPE:
+        for m in range(len(trial)):
+            trial[m, d] = carried(trial[m, d] + math.log(b), a, new_a) - math.log(new_b)
+        return 0.0
+    gain = len(trial) * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
+    z = 0.0
+    for m in range(len(trial)):
+        first, second = statistics(family, trial[m, d])
+        gain -= log_kernel(family, first, second, a, b)
+        z = latent(family, trial[m, d], a, b, z)
+        gain -= placed(family, z, a, b)[1]
+        there = placed(family, z, new_a, new_b)
+        trial[m, d] = there[0]
+        first, second = statistics(family, there[0])
+        gain += there[1] + log_kernel(family, first, second, new_a, new_b)
+    return gain
 
 
 @_compiled

@@ -1,0 +1,84 @@
+"""Populations that carry their tasks along: quantiles kept exactly, and moves that leave the posterior as it is."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import manymotives as mm
+from manymotives.families import carried, log_tails
+from manymotives.inference import Progress
+from manymotives.inference.chains import Chain
+from manymotives.inference.sweeps import MANY_TASKS, carry_directions, gibbs_draws
+from manymotives.stories import _rule
+
+
+@pytest.mark.parametrize("shape", [0.02, 0.4, 1.0, 5.0, 80.0])
+def test_tails_and_quantiles_are_those_of_the_gamma_distribution(shape):
+    u = np.log(stats.gamma(shape).ppf([0.05, 0.3, 0.5, 0.9, 0.999]))
+    for place in u:
+        lower, upper = log_tails(shape, place)
+        assert lower == pytest.approx(stats.gamma(shape).logcdf(np.exp(place)), rel=1e-9)
+        assert upper == pytest.approx(stats.gamma(shape).logsf(np.exp(place)), rel=1e-9)
+        there = carried(place, shape, 1.7 * shape)
+        assert stats.gamma(1.7 * shape).logsf(np.exp(there)) == pytest.approx(upper, rel=1e-8)
+        assert carried(there, 1.7 * shape, shape) == pytest.approx(place, rel=1e-9, abs=1e-9)
+
+
+def test_quantiles_far_out():
+    """Where the variable itself is too small or too large to be a number, its logarithm still is."""
+    there = carried(-5000.0, 0.01, 0.02)
+    assert log_tails(0.02, there)[0] == pytest.approx(log_tails(0.01, -5000.0)[0], rel=1e-12)
+    assert log_tails(3.0, carried(np.log(400.0), 2.0, 3.0))[1] == pytest.approx(log_tails(2.0, np.log(400.0))[1])
+
+
+def test_what_moves_together():
+    corridor = mm.worlds.Chain(states=3, discount=0.9)
+    seen = mm.simulate(corridor, np.eye(3), mm.Softmax(5.0), steps=3, seed=0)
+    together = carry_directions(mm.RewardPolicyModel().bind(corridor, seen).anatomy)
+    sums = together.sum(axis=1)
+    assert sorted(sums) == [1, 1, 1, 1, 1, 2, 3]  # each by itself; shape and rate of temperatures; concentrations
+    assert together[sums == 3][0].tolist() == [True] * 3 + [False] * 2
+    gaussian = mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(1.0)).bind(corridor, seen)
+    assert (carry_directions(gaussian.anatomy).sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("tasks", [8, pytest.param(MANY_TASKS + 5, marks=pytest.mark.long)])
+def test_chains_begun_at_the_truth_stay_distributed_as_it_is(tasks):
+    """Small concentrations, few choices: what the population is like is told by what tasks are carried to."""
+    corridor = mm.worlds.Chain(states=3, discount=0.8)
+    model = mm.RewardPolicyModel(mm.DirichletReward(concentration=mm.Gamma(shape=2.0, rate=2.0)), mm.Softmax())
+    names = tuple(range(tasks))
+    origin = model.target(corridor, names, np.zeros((tasks, 3, corridor.num_actions)))
+    changes = []
+    for number in range(300 if tasks < MANY_TASKS else 1500):
+        rng = np.random.default_rng([9, number])
+        hyper = origin.draw_hyper(rng, 1)
+        u = origin.draw_tasks(rng, hyper)[0]
+        seen = mm.simulate(corridor, origin.rewards(u), _rule(model, origin, u), steps=4, seed=number)
+        target = model.target(corridor, names, seen.counts.astype(float))
+        chain = Chain(gibbs_draws, target, target.num_coordinates, np.random.SeedSequence(number))
+        chain.begin()
+        chain._place(np.ascontiguousarray(u), hyper[0])
+        here = quantities(origin, u, hyper[0])
+        drawn = np.empty((3, *u.shape)), np.empty((3, *hyper[0].shape)), np.empty((3, tasks))
+        chain.advance(2, *drawn, chain.tally())
+        changes.append(quantities(origin, drawn[0][-1], drawn[1][-1]) - here)
+    error = np.std(changes, axis=0, ddof=1) / np.sqrt(len(changes))
+    assert (np.abs(np.mean(changes, axis=0)) / error).max() < 4.0
+
+
+def quantities(origin, u, hyper):
+    """Hyperparameters, their squares, and moments of what tasks want."""
+    rewards = origin.rewards(u)
+    return np.concatenate([hyper.ravel(), hyper.ravel() ** 2, rewards.mean(axis=0), (rewards**2).mean(axis=0)])
+
+
+def test_chains_of_an_earlier_version_cannot_go_on():
+    corridor = mm.worlds.Chain(states=3, discount=0.9)
+    seen = mm.simulate(corridor, np.eye(3), mm.Softmax(5.0), steps=3, seed=0)
+    method = mm.Gibbs(chains=1, draws=5, warmup=5)
+    target = mm.RewardPolicyModel().bind(corridor, seen)
+    state = method.run(target, seed=0, progress=Progress(False)).state
+    del state["carry_directions"]
+    with pytest.raises(mm.InputError, match="another version of manymotives, without 'carry_directions'"):
+        method.run(target, seed=0, progress=Progress(False), state=state)
