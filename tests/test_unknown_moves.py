@@ -109,7 +109,7 @@ def furthest(here: np.ndarray, there: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("name", "replications"),
-    [("Dirichlet", 400)] + [pytest.param(name, 3000, marks=pytest.mark.long) for name in MODELS],
+    [("Dirichlet", 200)] + [pytest.param(name, 3000, marks=pytest.mark.long) for name in MODELS],
 )
 def test_where_the_truth_leads_is_as_likely_as_the_truth(name, replications):
     here, there = ways(MODELS[name], replications)
@@ -118,6 +118,7 @@ def test_where_the_truth_leads_is_as_likely_as_the_truth(name, replications):
     assert furthest(here, there) < 4.2  # … of some sixty comparisons
 
 
+@pytest.mark.long
 def test_moves_for_another_belief_are_seen():
     here, there = ways(MODELS["Dirichlet"], 400, error=3.0)
     assert furthest(here, there) > 6.0

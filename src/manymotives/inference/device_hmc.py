@@ -39,7 +39,7 @@ from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.planning import plan
 
-LONGEST_PATH = 6  # steps, as of the compiled chains; drawn once for all chains
+LONGEST_PATHS = (4, 16, 6)  # steps of tasks', populations' and given populations' paths; drawn once for all chains
 SUPERCHAINS = 16
 ADAPTATIONS = 12  # of shapes, during warm-up
 SETTLED = 0.85  # share of warm-up after which only steps are tuned
@@ -186,7 +186,8 @@ class Chains:
 
     def _lengths(self, sweeps: int) -> Any:
         """[sweeps, 2 + GIVEN_PATHS] steps of each path."""
-        return jnp.asarray(self.rng.integers(1, LONGEST_PATH + 1, size=(sweeps, 2 + GIVEN_PATHS)), jnp.int32)
+        longest = np.repeat(LONGEST_PATHS, (1, 1, GIVEN_PATHS))
+        return jnp.asarray(self.rng.integers(1, longest + 1, size=(sweeps, len(longest))), jnp.int32)
 
 
 def superchains(chains: int) -> np.ndarray:
