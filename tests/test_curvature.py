@@ -59,7 +59,8 @@ def test_frames_are_those_of_the_information_in_choices(name):
         )
 
 
-@pytest.mark.parametrize("name", ["Gaussian, known lapse", pytest.param("Dirichlet, Softmax", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["Gaussian, known lapse", "Dirichlet, Softmax"])
 def test_paths_with_such_shapes_draw_from_the_same_posterior(name, monkeypatch):
     """Against the same method with shapes that are learnt from draws."""
     rewards = RNG.dirichlet(np.ones(HOUSE.num_states), size=3)

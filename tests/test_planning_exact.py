@@ -1,5 +1,7 @@
 """Planning against oracles that share no code with it: enumeration, linear programming, plain loops, closed forms."""
 
+from itertools import islice
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -163,7 +165,7 @@ def test_the_three_planners_agree_on_a_batch():
 def test_gradients_equal_finite_differences(on, inverse_temperature):
     """Of every entry of Q with respect to every reward; central differences are exact to O(step²) away from ties."""
     rng = np.random.default_rng(2)
-    for environment, rewards, case in problems(on):
+    for environment, rewards, case in islice(problems(on), 0, None, 2):
         rewards = rewards + 0.01 * rng.normal(size=rewards.shape)
         exists = case["available"] | case["terminal"][:, None] & (np.arange(case["available"].shape[1]) == 0)
 

@@ -49,6 +49,7 @@ def lines(path):
 # ---- one panel, two runs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_panel_from_the_command_line(tmp_path):
     out = tmp_path / "run"
     done = CliRunner().invoke(
