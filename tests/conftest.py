@@ -18,6 +18,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 COMPILED = {
     "manymotives.baselines.walks",
     "manymotives.families",
+    "manymotives.inference.carry",
     "manymotives.inference.environment_moves",
     "manymotives.inference.exchanges",
     "manymotives.inference.faint",

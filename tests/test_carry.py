@@ -5,10 +5,11 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
-from manymotives.families import carried, log_tails
+from manymotives.families import BETA, GAMMA, carried, log_tails
 from manymotives.inference import Progress
+from manymotives.inference.carry import MANY_TASKS, _carry_tasks, carry_directions
 from manymotives.inference.chains import Chain
-from manymotives.inference.sweeps import MANY_TASKS, carry_directions, gibbs_draws
+from manymotives.inference.sweeps import gibbs_draws
 from manymotives.stories import _rule
 
 
@@ -31,6 +32,21 @@ def test_quantiles_far_out():
     assert log_tails(3.0, carried(np.log(400.0), 2.0, 3.0))[1] == pytest.approx(log_tails(2.0, np.log(400.0))[1])
 
 
+@pytest.mark.parametrize("tasks", [5, MANY_TASKS])
+@pytest.mark.parametrize(
+    ("family", "step"), [(GAMMA, (0.4, 0.7)), (GAMMA, (2.5, 4.0)), (GAMMA, (5.0, 9.0)), (BETA, (0.4, 4.0))]
+)
+def test_a_step_and_the_step_back_lead_nowhere(tasks, family, step):
+    """Small shapes of many tasks are carried otherwise than large ones: a step across the border must be undone too."""
+    here, there = np.array([step[0], 1.5]), np.array([step[1], 0.8])
+    u = np.random.default_rng(0).normal(-0.5, 1.0, size=(tasks, 1))
+    moved = u.copy()
+    gain = _carry_tasks(family, moved, 0, here, there)
+    assert np.abs(moved - u).min() > 1e-6
+    assert gain + _carry_tasks(family, moved, 0, there, here) == pytest.approx(0.0, abs=1e-8)
+    np.testing.assert_allclose(moved, u, rtol=1e-9, atol=1e-9)
+
+
 def test_what_moves_together():
     corridor = mm.worlds.Chain(states=3, discount=0.9)
     seen = mm.simulate(corridor, np.eye(3), mm.Softmax(5.0), steps=3, seed=0)
@@ -44,9 +60,9 @@ def test_what_moves_together():
 
 @pytest.mark.parametrize("tasks", [pytest.param(count, marks=pytest.mark.long) for count in (8, MANY_TASKS + 5)])
 def test_chains_begun_at_the_truth_stay_distributed_as_it_is(tasks):
-    """Small concentrations, few choices: what the population is like is told by what tasks are carried to."""
+    """Concentrations about where tasks begin to be carried otherwise; of few choices the population is hard to tell."""
     corridor = mm.worlds.Chain(states=3, discount=0.8)
-    model = mm.RewardPolicyModel(mm.DirichletReward(concentration=mm.Gamma(shape=2.0, rate=2.0)), mm.Softmax())
+    model = mm.RewardPolicyModel(mm.DirichletReward(concentration=mm.Gamma(shape=3.0, rate=1.0)), mm.Softmax())
     names = tuple(range(tasks))
     origin = model.target(corridor, names, np.zeros((tasks, 3, corridor.num_actions)))
     changes = []

@@ -228,7 +228,7 @@ def _complain(
 ) -> None:
     """Say where no reward gives the margin; that is an error unless a relaxation was asked for."""
     environment = problem.environment
-    worst = np.argsort(-slack, kind="stable")
+    worst = sorted(range(len(slack)), key=lambda p: -float(f"{slack[p]:.3g}"))  # alike as told: in their order
     where = [
         f"in state {environment.states[programme.pairs[p, 0]]!r} against action "
         f"{environment.actions[programme.pairs[p, 1]]!r} ({slack[p]:.3g} short)"

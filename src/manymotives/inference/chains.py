@@ -10,12 +10,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
+from manymotives.inference.carry import carry_directions
 from manymotives.inference.curvature import frames, peaks
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws, latent_room
 from manymotives.inference.paths import prepare_paths
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import Proposal, State, Tally, carry_directions, data_of, hamiltonian_draws
+from manymotives.inference.sweeps import Proposal, State, Tally, data_of, hamiltonian_draws
 from manymotives.inference.unknown import Unknown
 from manymotives.models import Target
 from manymotives.models.target import Anatomy
@@ -139,7 +140,6 @@ class Chain:
         # copies, because threads that share an array also fight over its reference count
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
         self.anatomy = Anatomy(*parts)
-        self.directions = carry_directions(target.anatomy)
         self.data = data_of(target, self.world, self.follows)
         self.done = self.kept = 0
         self.acceptance = float("nan")
@@ -203,8 +203,8 @@ class Chain:
             walks=np.zeros(num_tasks),
             refreshments=np.zeros(num_tasks),
             hyper=np.zeros(populations),
-            carries=np.zeros((self.target.num_groups, len(self.directions))),
-            carries_tried=np.zeros((self.target.num_groups, len(self.directions))),
+            carries=np.zeros_like(self.proposal.carry_scale),
+            carries_tried=np.zeros_like(self.proposal.carry_scale),
             jumps=np.zeros((num_tasks, self.target.num_coordinates)),
             task_paths=np.zeros(num_tasks),
             hyper_paths=np.zeros(self.target.num_groups),
@@ -219,15 +219,15 @@ class Chain:
         if self.follows and _only_follows(target):  # from the prior it is too far
             tasks = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), CLIMB).tasks
         self._place(np.ascontiguousarray(tasks), hyper)
-        size = self.walk_size
+        size, directions = self.walk_size, carry_directions(target.anatomy)
         factor = np.zeros((num_tasks, size, size))
         factor[:, np.arange(size), np.arange(size)] = tries.std(axis=0)[:, :size] + 1e-3
         self.proposal = Proposal(
             factor=factor,
             scale=np.full(num_tasks, 1.0 / np.sqrt(max(size, 1))),
             hyper_scale=np.full((target.num_groups, target.num_hyper), 0.5),
-            carry_directions=self.directions,
-            carry_scale=np.full((target.num_groups, len(self.directions)), 0.5),
+            carry_directions=directions,
+            carry_scale=np.full((target.num_groups, len(directions)), 0.5),
             slice_width=np.ones((num_tasks, target.num_coordinates)),
             task_frame=_identities(num_tasks, target.num_coordinates),
             task_step=np.full(num_tasks, 0.1),
@@ -308,7 +308,7 @@ class Chain:
                 factor,
                 scale,
                 hyper_scale,
-                self.directions,
+                self.proposal.carry_directions,
                 carry_scale,
                 slice_width,
                 task_frame,

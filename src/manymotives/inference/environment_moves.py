@@ -39,8 +39,7 @@ class Rows(NamedTuple):
 def move_rows(rng, world, anatomy, data, state, rows):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
-    room = room_for(world, anatomy, num_tasks)
-    plans, trial, found, owner = room
+    plans, trial, found, owner = room_for(world, anatomy, num_tasks)
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     new_value, new_actions, new_q, age = plans.value, plans.actions, plans.q, plans.age
     logs, probabilities, accepted, tried = rows.logs, world.probabilities, rows.accepted, rows.tried
@@ -142,14 +141,15 @@ def _propose(rng, world, rows, r):
         fresh = draw(rng, GAMMA, (1.0 - kept) * shape, 1.0)
         if kept > 0.0:
             part, rest = draw(rng, GAMMA, kept * shape, 1.0), draw(rng, GAMMA, (1.0 - kept) * shape, 1.0)
-            fresh = _log_sum(logs[k] + part - _log_sum(part, rest), fresh)
+            fresh = log_sum(logs[k] + part - log_sum(part, rest), fresh)
         logs[k] = fresh
 
 
 @_compiled
-def _log_sum(x, y):
+def log_sum(x, y):
+    """log(e^x + e^y)."""
     largest, smallest = max(x, y), min(x, y)
-    return largest + math.log1p(math.exp(smallest - largest))
+    return largest if largest == -np.inf else largest + math.log1p(math.exp(smallest - largest))
 
 
 @_compiled

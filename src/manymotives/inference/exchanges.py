@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from manymotives.families import log_density, log_kernel, log_normaliser, statistics
-from manymotives.inference.environment_moves import set_row
+from manymotives.inference.environment_moves import log_sum, set_row
 from manymotives.inference.populations import set_parameters
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
 
@@ -151,8 +151,8 @@ def _add_up(weights, own, as_is, exchanged, sums):
         for h in range(2):
             sums[g, h] = own[g, h]
             for m in range(g * group_size, (g + 1) * group_size):
-                sums[g, h] += _log_sum(weights[m, h, 0] + as_is[m], weights[m, h, 1] + exchanged[m])
-        total += _log_sum(sums[g, 0], sums[g, 1])
+                sums[g, h] += log_sum(weights[m, h, 0] + as_is[m], weights[m, h, 1] + exchanged[m])
+        total += log_sum(sums[g, 0], sums[g, 1])
     return total
 
 
@@ -164,12 +164,12 @@ def _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e):
     other_plans, other_trial, other_found, _ = exchanged
     group_size = anatomy.group_size
     for g in range(len(sums)):
-        h = int(math.log(rng.random()) < sums[g, 1] - _log_sum(sums[g, 0], sums[g, 1]))
+        h = int(math.log(rng.random()) < sums[g, 1] - log_sum(sums[g, 0], sums[g, 1]))
         if h == 1:
             _exchange_hyper(anatomy, state.hyper, g, d, e)
         for m in range(g * group_size, (g + 1) * group_size):
             here, there = weights[m, h, 0] + found[m], weights[m, h, 1] + other_found[m]
-            if math.log(rng.random()) < there - _log_sum(here, there):
+            if math.log(rng.random()) < there - log_sum(here, there):
                 log_likelihoods[m] = other_found[m]
                 keep(tasks, value, actions, q, other_trial, other_plans.value, other_plans.actions, other_plans.q, m, m)
             else:
@@ -185,10 +185,3 @@ def _tell(world, rows, before):
             if rows.logs[k] != before[k]:
                 set_row(world, rows.logs, pair)
                 break
-
-
-@_compiled
-def _log_sum(x, y):
-    """log(e^x + e^y)."""
-    largest, smallest = max(x, y), min(x, y)
-    return largest if largest == -np.inf else largest + math.log1p(math.exp(smallest - largest))

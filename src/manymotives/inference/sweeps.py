@@ -12,9 +12,6 @@ population, first together with its tasks and then without them:
     faint       the concentration of a reward, with that reward in all tasks where it is too faint to be seen (`faint`)
     paths       a task, then a population with its tasks, follows the gradient (`paths`)
 
-Without `carry` the chains crawl: few choices leave a task's reward near its population, many tasks leave the population
-near its tasks, and neither can move without the other.
-
 `metropolis_draws` moves hyperparameters by random steps. `gibbs_draws` draws them exactly, from a conjugate density
 where there is one and by slice sampling on the line otherwise, and does the same for lapse rates and, where planning
 does not hang on them, inverse temperatures. `hamiltonian_draws` adds the last two. Dirichlet rewards are x / Σ x with
@@ -23,8 +20,8 @@ population.
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
 and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
-functions from (`populations`, `trials`, `faint`, `paths`, `latent`, `families`, `likelihood`, `gradient`, `warm`,
-`updates`, `kernels`): after a change there, touch this one.
+functions from (`carry`, `populations`, `trials`, `faint`, `paths`, `latent`, `families`, `likelihood`, `gradient`,
+`warm`, `updates`, `kernels`): after a change there, touch this one.
 """
 
 import math
@@ -35,17 +32,12 @@ from numba import njit
 
 from manymotives.families import (
     BETA,
-    GAMMA,
-    NORMAL,
-    carried,
     draw,
-    latent,
     log_kernel,
-    log_normaliser,
     natural,
-    placed,
     statistics,
 )
+from manymotives.inference.carry import carry
 from manymotives.inference.faint import move_faint
 from manymotives.inference.latent import latent_room, path_judge
 from manymotives.inference.paths import follow_populations, follow_tasks, prepare_paths
@@ -56,20 +48,17 @@ from manymotives.inference.populations import (
     draw_population,
     move_population,
     next_on_slice,
-    put,
     refresh_totals,
     set_parameters,
 )
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
 from manymotives.models.likelihood import log_likelihood
-from manymotives.models.target import COLDEST, Anatomy, Target
+from manymotives.models.target import COLDEST, Target
 from manymotives.planning.addresses import address_of
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import World
-from manymotives.rewards import NORMALISED
 
 EXCHANGED = 0.3  # share of refreshments that exchange two rewards instead: another state may explain as much
-MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks are carried by exact quantiles
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
@@ -141,27 +130,6 @@ def data_of(target: Target, world: World, follows_paths: bool) -> Data:
     return data
 
 
-def carry_directions(anatomy: Anatomy) -> np.ndarray:
-    """[C, H] each hyperparameter by itself; and together those whose common factor changes a spread and no mean.
-
-    These are all concentrations of a Dirichlet, and both parameters of a Gamma or Beta.
-    """
-    source, num_hyper = anatomy.source, len(anatomy.hyper_families)
-    together = []
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
-    if shares:
-        together.append(np.unique(source[:shares, 0]))
-    for d in range(shares, len(source)):
-        if anatomy.families[d] in (GAMMA, BETA):
-            together.append(np.unique(source[d]))
-    rows = [np.eye(num_hyper, dtype=bool)]
-    for several in together:
-        is_scale = (several >= 0).all() and not np.isin(anatomy.hyper_families[several], (NORMAL, BETA)).any()
-        if is_scale and len(several) > 1:
-            rows.append(np.isin(np.arange(num_hyper), several)[None])
-    return np.unique(np.concatenate(rows), axis=0)
-
-
 @_compiled
 def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep."""
@@ -169,7 +137,7 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ta
     for n in range(len(draws[0])):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
-            _carry(rng, world, anatomy, data, state, proposal, room, tally)
+            carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
                 move_population(rng, anatomy, state, proposal, g, tally)
                 refresh_totals(rng, anatomy, state, g)
@@ -184,7 +152,7 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
         for _ in range(thin):
             _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
             _slice_choices(rng, anatomy, data, state, proposal, tally)
-            _carry(rng, world, anatomy, data, state, proposal, room, tally)
+            carry(rng, world, anatomy, data, state, proposal, room, tally)
             for g in range(len(state.hyper)):
                 draw_population(rng, anatomy, state, g)
                 refresh_totals(rng, anatomy, state, g)
@@ -202,7 +170,7 @@ def hamiltonian_draws(rng, world, anatomy, data, state, proposal, thin, draws, t
         for _ in range(thin):
             for _ in range(between):
                 _move_tasks(rng, world, anatomy, data, state, proposal, room, tally)
-                _carry(rng, world, anatomy, data, state, proposal, room, tally)
+                carry(rng, world, anatomy, data, state, proposal, room, tally)
                 move_faint(rng, world, anatomy, data, state, room)
                 for g in range(len(state.hyper)):
                     draw_population(rng, anatomy, state, g)
@@ -378,87 +346,6 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
 
 
 # ---- tasks and population together -----------------------------------------------------------------------------
-
-
-@_compiled
-def _carry(rng, world, anatomy, data, state, proposal, room, tally):
-    """A random step of one hyperparameter in each population, or of some together, its tasks carried along."""
-    hyper, source, scale, directions = state.hyper, anatomy.source, proposal.carry_scale, proposal.carry_directions
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
-    num_groups, num_hyper = hyper.shape
-    if num_hyper == 0:
-        return
-    plans, trial, found, owner = room
-    tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
-    new_value, new_actions, new_q = plans.value, plans.actions, plans.q
-    num_tasks, size = tasks.shape
-    group_size = anatomy.group_size
-    chosen = np.empty(num_groups, dtype=np.int64)
-    goal = hyper.copy()
-    gain = np.zeros(num_groups)
-    before, after = np.empty((size, 2)), np.empty((size, 2))
-    for m in range(num_tasks):
-        owner[m] = m
-    begin_trials(state, plans, trial, owner, num_tasks)
-    for g in range(num_groups):
-        chosen[g] = min(int(rng.random() * len(directions)), len(directions) - 1)
-        step = scale[g, chosen[g]] * rng.standard_normal()
-        set_parameters(anatomy, hyper, g, before)
-        after[:] = before
-        for j in range(num_hyper):
-            if directions[chosen[g], j]:
-                goal[g, j] = hyper[g, j] + step
-                family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-                x = natural(family, goal[g, j])
-                if math.isinf(x) or (x <= 0.0 and family != NORMAL):
-                    gain[g] = -np.inf
-                    break
-                first, second = statistics(family, goal[g, j])
-                old_first, old_second = statistics(family, hyper[g, j])
-                gain[g] += log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
-                put(source, after, j, x, 0, size)
-        if gain[g] > -np.inf:
-            for d in range(size):
-                if before[d, 0] != after[d, 0] or before[d, 1] != after[d, 1]:
-                    group = slice(g * group_size, (g + 1) * group_size)
-                    gain[g] += _carry_tasks(anatomy.families[d], trial[group], d, before[d], after[d])
-    judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
-    for g in range(num_groups):
-        tally.carries_tried[g, chosen[g]] += 1.0
-        for m in range(g * group_size, (g + 1) * group_size):
-            gain[g] += found[m] - log_likelihoods[m]
-        if math.log1p(-rng.random()) < gain[g]:
-            tally.carries[g, chosen[g]] += 1.0
-            hyper[g] = goal[g]
-            for m in range(g * group_size, (g + 1) * group_size):
-                log_likelihoods[m] = found[m]
-                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
-
-
-@_compiled
-def _carry_tasks(family, trial, d, before, after):
-    """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
-
-    The answer: the gain in log density. u = T(z; a, b) keeps z (`families.placed`). Small shapes of many tasks, which
-    may be anything over a wide range, are kept in place by what each z tells of them: there quantiles are exact.
-    """
-    a, b, new_a, new_b = before[0], before[1], after[0], after[1]
-    if family == GAMMA and len(trial) >= MANY_TASKS and a < SMALL_SHAPE:
-        for m in range(len(trial)):
-            trial[m, d] = carried(trial[m, d] + math.log(b), a, new_a) - math.log(new_b)
-        return 0.0
-    gain = len(trial) * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
-    z = 0.0
-    for m in range(len(trial)):
-        first, second = statistics(family, trial[m, d])
-        gain -= log_kernel(family, first, second, a, b)
-        z = latent(family, trial[m, d], a, b, z)
-        gain -= placed(family, z, a, b)[1]
-        there = placed(family, z, new_a, new_b)
-        trial[m, d] = there[0]
-        first, second = statistics(family, there[0])
-        gain += there[1] + log_kernel(family, first, second, new_a, new_b)
-    return gain
 
 
 @_compiled
