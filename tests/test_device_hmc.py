@@ -24,7 +24,7 @@ from manymotives.inference.device_density import (
 )
 from manymotives.inference.device_families import latent, log_gamma_draws, placed
 from manymotives.inference.device_layout import data_of, layout_of
-from manymotives.inference.latent import judge, latent_room
+from manymotives.inference.latent import latent_room, path_judge
 from manymotives.planning.warm import world_of
 from places import HOUSE, TRIANGLE
 
@@ -60,7 +60,7 @@ def compiled(target, hyper_z, task_z):
     found = []
     for populations, tasks in zip(hyper_z, task_z):
         room = latent_room(world, target.anatomy, target.num_tasks, target.num_groups)
-        judge(world, target.anatomy, data, room, populations, tasks)
+        path_judge(world, target.anatomy, data, room, populations, tasks)
         found.append([getattr(room, name).copy() for name in names])
     return [np.stack(each) for each in zip(*found)]
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 import manymotives as mm
 from manymotives import families
-from manymotives.inference.latent import find_latent, judge, judge_again, latent_draws, latent_room
+from manymotives.inference.latent import find_latent, judge_again, latent_draws, latent_room, path_judge
 from manymotives.inference.sweeps import data_of
 from manymotives.planning.warm import world_of
 from places import HOUSE
@@ -80,13 +80,13 @@ def test_gradients_are_those_of_the_density(name):
     task_z = 0.7 * rng.normal(size=(target.num_tasks, target.num_coordinates))
     gradients = []
     for world in worlds:
-        judge(world, anatomy, data, room, hyper_z, task_z)
+        path_judge(world, anatomy, data, room, hyper_z, task_z)
         gradients.append((room.population_slope.copy(), room.task_slope.copy()))
     for dense, sparse in zip(*gradients):  # swept values are good to 1e-11 of the largest
         assert np.allclose(dense, sparse, rtol=1e-5, atol=1e-5)
 
     def density():
-        judge(worlds[0], anatomy, data, room, hyper_z, task_z)
+        path_judge(worlds[0], anatomy, data, room, hyper_z, task_z)
         return room.population_density.sum()
 
     step = 1e-5
@@ -109,7 +109,7 @@ def test_the_density_is_the_targets(name):
     hyper = target.draw_hyper(rng, 1)
     tasks = target.draw_tasks(rng, hyper)
     hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
-    judge(world_of(HOUSE), target.anatomy, data, room, hyper_z[0], task_z[0])
+    path_judge(world_of(HOUSE), target.anatomy, data, room, hyper_z[0], task_z[0])
     assert np.allclose(room.hyper, hyper[0], rtol=1e-9)
     assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
     anatomy, jacobian = target.anatomy, 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.planning.warm import empty_plans, plan_again, pull_back, world_of
+from manymotives.planning.warm import _plan_again, _pull_back, empty_plans, world_of
 
 PLACES = {
     "a grid": mm.worlds.GridWorld((4, 5), slip=0.0, discount=0.9),
@@ -36,7 +36,7 @@ def test_updated_plans_are_plans(name, on, step):
         if on == "state_action":
             rewards *= environment.available  # what cannot be done gives nothing
         plans.rewards[:2] = rewards
-        plan_again(world, plans, False, 2)
+        _plan_again(world, plans, False, 2)
         assert np.all(plans.residual[:2] < np.inf)
         expected = mm.plan(environment, rewards[..., 0] if on == "state" else rewards, on=on)
         assert np.allclose(plans.value[:2], expected.value, rtol=1e-9, atol=1e-9)
@@ -49,7 +49,7 @@ def test_the_first_plan_may_begin_from_actions_that_do_not_exist():
     world = world_of(environment, inverses=1)
     plans = empty_plans(world, 16, 1)
     plans.rewards[0, :, 0] = np.random.default_rng(0).normal(size=environment.num_states)
-    plan_again(world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
+    _plan_again(world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
     np.testing.assert_allclose(plans.value[0], mm.plan(environment, plans.rewards[0, :, 0]).value, rtol=1e-9)
 
 
@@ -66,10 +66,10 @@ def test_gradients_go_back_through_updated_plans(name):
         plans = empty_plans(world, 16, 1)
         plans.actions[:] = environment.available.argmax(axis=1)
         plans.rewards[:] = rewards
-        plan_again(world, plans, False, 16)
+        _plan_again(world, plans, False, 16)
         policies = np.zeros(shape)
         np.put_along_axis(policies, plans.actions[:, :, None], 1.0, axis=2)
         worth = np.zeros(shape[:2])
-        pull_back(world, plans, policies, pull, worth, 16)
+        _pull_back(world, plans, policies, pull, worth, 16)
         found.append(worth)
     assert np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)

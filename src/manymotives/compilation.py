@@ -13,7 +13,8 @@ import numba
 import numpy as np
 
 from manymotives.demonstrations import Demonstrations
-from manymotives.inference.chains import Chain
+from manymotives.inference.chains import Chain, starting_point
+from manymotives.inference.latent import latent_draws
 from manymotives.inference.sweeps import Data, Proposal, State, Tally, hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
@@ -32,7 +33,10 @@ def compile_first() -> None:
     try:
         target = _example()
         plan(target.environment, np.zeros(target.environment.num_states))
-        Chain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+        chain = Chain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+        hyper, tasks, _ = starting_point(target, np.random.default_rng(0))
+        latent_draws(chain.anatomy, hyper[None], tasks[None])
+        target.log_prior(hyper[None], tasks[None])
         beside.wait(LONGEST)
     except subprocess.TimeoutExpired:
         pass

@@ -8,14 +8,13 @@ through their number and two sums, so a population of a thousand tasks costs as 
 import math
 
 import numpy as np
-from numba import njit
+
+from manymotives.jit import compiled, inner
 
 GAMMA, BETA, NORMAL, HALF_NORMAL, LOG_NORMAL = range(5)
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@inner
 def natural(family, u):
     """The variable itself, from its coordinate."""
     if family == NORMAL:
@@ -25,7 +24,7 @@ def natural(family, u):
     return math.exp(u)
 
 
-@_compiled
+@inner
 def statistics(family, u):
     """The two numbers whose sums over draws are sufficient."""
     if family == GAMMA:
@@ -37,7 +36,7 @@ def statistics(family, u):
     return u, u * u
 
 
-@_compiled
+@inner
 def log_normaliser(family, a, b):
     """The part of log p(u | a, b) that does not depend on u."""
     if family == GAMMA:  # shape a, rate b
@@ -49,7 +48,7 @@ def log_normaliser(family, a, b):
     return -0.5 * math.log(2.0 * math.pi) - math.log(b) - 0.5 * (a / b) ** 2  # mean a, scale b
 
 
-@_compiled
+@inner
 def log_kernel(family, first, second, a, b):
     """The part that does, given the two statistics, or their sums over several draws."""
     if family == GAMMA:
@@ -61,14 +60,14 @@ def log_kernel(family, first, second, a, b):
     return (a * first - 0.5 * second) / (b * b)
 
 
-@_compiled
+@inner
 def log_density(family, u, a, b):
     """log p(u | a, b)."""
     first, second = statistics(family, u)
     return log_normaliser(family, a, b) + log_kernel(family, first, second, a, b)
 
 
-@_compiled
+@inner
 def draw(rng, family, a, b):
     """One coordinate u from p(u | a, b)."""
     if family == GAMMA:
@@ -80,7 +79,7 @@ def draw(rng, family, a, b):
     return a + b * rng.standard_normal()
 
 
-@_compiled
+@inner
 def log_gamma_draw(rng, shape):
     """log x with x ~ Gamma(shape, 1); x itself underflows for shapes below 0.01.
 
@@ -96,7 +95,7 @@ def log_gamma_draw(rng, shape):
 BEND = 1.7  # a logistic curve with this slope looks most like a normal one
 
 
-@_compiled
+@inner
 def placed(family, z, a, b):
     """u = T(z; a, b), increasing in z, which looks like the quantile function of u in a standard normal z.
 
@@ -135,7 +134,7 @@ def placed(family, z, a, b):
     return a + b * z, math.log(b), b, 1.0, z, 0.0, 0.0, 1.0 / b
 
 
-@_compiled
+@inner
 def latent(family, u, a, b, guess):
     """z with T(z; a, b) = u: Newton's method from a guess, kept between two ends that close in."""
     if family == HALF_NORMAL:
@@ -160,7 +159,7 @@ def latent(family, u, a, b, guess):
     return z
 
 
-@_compiled
+@inner
 def carried(u, shape, new_shape):
     """The coordinate log x that has in Gamma(new_shape, 1) the quantile which u has in Gamma(shape, 1).
 
@@ -182,7 +181,7 @@ def carried(u, shape, new_shape):
     return there
 
 
-@_compiled
+@inner
 def log_tails(shape, u):
     """log P(x ≤ e^u) and log P(x > e^u) for x ~ Gamma(shape, 1): a series to the left, a continued fraction right."""
     x = math.exp(u)
@@ -210,7 +209,7 @@ def log_tails(shape, u):
     return math.log(-math.expm1(upper)), upper
 
 
-@_compiled
+@inner
 def slope(family, u, second, a, b):
     """d log p(u | a, b) / du, given u and the second of its statistics."""
     if family == GAMMA:
@@ -223,7 +222,7 @@ def slope(family, u, second, a, b):
     return (a - u) / (b * b)
 
 
-@_compiled
+@inner
 def parameter_slopes(family, count, first, second, a, b):
     """Derivatives of Σ log p(u | a, b) in a and b, from how many draws there are and the sums of their statistics."""
     if family == GAMMA:
@@ -237,7 +236,7 @@ def parameter_slopes(family, count, first, second, a, b):
     return (first - count * a) / (b * b), (squares / (b * b) - count) / b
 
 
-@_compiled
+@inner
 def _bent(x):
     """log(1 + e^x) and its derivative, without overflow."""
     small = math.exp(-abs(x))
@@ -245,7 +244,7 @@ def _bent(x):
     return max(x, 0.0) + math.log1p(small), lean if x > 0.0 else small * lean
 
 
-@_compiled
+@inner
 def digamma(x):
     """d log Γ(x) / dx for x > 0: up to 6 by recurrence, then the asymptotic series."""
     total = 0.0
@@ -256,7 +255,7 @@ def digamma(x):
     return total + math.log(x) - 0.5 / x - y * (1.0 / 12.0 - y * (1.0 / 120.0 - y * (1.0 / 252.0 - y / 240.0)))
 
 
-@_compiled
+@inner
 def log_sigmoid(u):
     """log 1/(1 + e^−u) without overflow."""
     if u > 0.0:
@@ -267,7 +266,7 @@ def log_sigmoid(u):
 # ---- whole arrays ------------------------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def draw_all(rng, families, parameters):
     """Coordinates [N, D] for parameters [N, D, 2]."""
     num, size, _ = parameters.shape
@@ -284,7 +283,7 @@ def log_gammas(rng, shapes):
     return draw_all(rng, np.full(shapes.shape[1], GAMMA), parameters)
 
 
-@_compiled
+@compiled
 def natural_all(families, u):
     """The variables themselves for coordinates [N, D]."""
     x = np.empty_like(u)
@@ -294,7 +293,7 @@ def natural_all(families, u):
     return x
 
 
-@_compiled
+@compiled
 def log_density_all(families, u, parameters):
     """log p of each row of coordinates [N, D] under parameters [N, D, 2]."""
     total = np.zeros(len(u))
@@ -304,7 +303,7 @@ def log_density_all(families, u, parameters):
     return total
 
 
-@_compiled
+@compiled
 def statistics_all(families, u):
     """The statistics [N, D, 2] of coordinates [N, D]."""
     found = np.empty((*u.shape, 2))
@@ -314,7 +313,7 @@ def statistics_all(families, u):
     return found
 
 
-@_compiled
+@compiled
 def as_linear(families, parameters):
     """Σ_d log p(u_d | parameters[d]) as a constant and weights [D, 2] of the statistics."""
     constant = 0.0

@@ -8,8 +8,8 @@ vectors (Sherman & Morrison). Reads `models/likelihood.py`: touch this file afte
 import math
 
 import numpy as np
-from numba import njit
 
+from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import log_likelihood
 
 UNIFORM, GAUSSIAN, LAPLACIAN = range(3)
@@ -17,10 +17,8 @@ LIMIT = 1000  # improvements of a policy
 TIED = 1e-11  # of the largest value: no action is better by less
 EXACT = 1e-10  # of the largest value: how far V may be from its own backup before W is made anew
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def walk_on(
     world, counts, places, per_state, spacing, limit, prior, scale, temperature, normalised, uniforms, thin, grid,
     actions, inverse, draws
@@ -82,7 +80,7 @@ def walk_on(
     return taken
 
 
-@_compiled
+@inner
 def backup(world, reward, value, q):
     """q[0] = r + γ P v; −inf where an action does not exist."""
     per_state = reward.shape[1]
@@ -98,7 +96,7 @@ def backup(world, reward, value, q):
             q[0, s, a] = total
 
 
-@_compiled
+@compiled
 def invert(world, actions, inverse):
     """W = (I − γ P_π)⁻¹ by elimination; without pivots, since rows are dominated by their diagonal."""
     size = world.num_states
@@ -122,7 +120,7 @@ def invert(world, actions, inverse):
                     inverse[i, j] -= factor * inverse[p, j]
 
 
-@_compiled
+@inner
 def _improve(world, reward, actions, inverse, value, q):
     """Policy iteration from a policy and its W and values; q of the optimum. Whether it got there."""
     size, num_actions = world.num_states, world.num_actions
@@ -165,7 +163,7 @@ def _improve(world, reward, actions, inverse, value, q):
     return False
 
 
-@_compiled
+@inner
 def _evaluate(reward, actions, inverse, value):
     """V^π = W r_π."""
     size = len(value)
@@ -177,7 +175,7 @@ def _evaluate(reward, actions, inverse, value):
         value[s] = total
 
 
-@_compiled
+@inner
 def _is_optimal(q, actions, value):
     """Whether no action is better than the one taken."""
     largest = 1.0
@@ -191,7 +189,7 @@ def _is_optimal(q, actions, value):
     return True
 
 
-@_compiled
+@inner
 def _height(q, counts, temperature, normalised):
     """The log-likelihood of the choices: normalised in each state, or literally c Σ n(s, a) Q*(s, a)."""
     if normalised:

@@ -9,7 +9,6 @@ Called from `sweeps`: that is the file to touch after a change here.
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import (
     BETA,
@@ -24,13 +23,12 @@ from manymotives.families import (
     statistics,
 )
 from manymotives.inference.populations import put, set_parameters
-from manymotives.inference.trials import begin_trials, judge_trials, keep
+from manymotives.inference.trials import begin_trials, copy_row, judge_trials, keep
+from manymotives.jit import inner
 from manymotives.models.target import Anatomy
 from manymotives.rewards import NORMALISED
 
 MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks are carried by exact quantiles
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 def carry_directions(anatomy: Anatomy) -> np.ndarray:
@@ -54,7 +52,7 @@ def carry_directions(anatomy: Anatomy) -> np.ndarray:
     return np.unique(np.concatenate(rows), axis=0)
 
 
-@_compiled
+@inner
 def carry(rng, world, anatomy, data, state, proposal, room, tally):
     """A random step of one hyperparameter in each population, or of some together, its tasks carried along."""
     hyper, source, scale, directions = state.hyper, anatomy.source, proposal.carry_scale, proposal.carry_directions
@@ -78,7 +76,7 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
         chosen[g] = min(int(rng.random() * len(directions)), len(directions) - 1)
         step = scale[g, chosen[g]] * rng.standard_normal()
         set_parameters(anatomy, hyper, g, before)
-        after[:] = before
+        set_parameters(anatomy, hyper, g, after)
         for j in range(num_hyper):
             if directions[chosen[g], j]:
                 goal[g, j] = hyper[g, j] + step
@@ -103,13 +101,13 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
             gain[g] += found[m] - log_likelihoods[m]
         if math.log1p(-rng.random()) < gain[g]:
             tally.carries[g, chosen[g]] += 1.0
-            hyper[g] = goal[g]
+            copy_row(hyper, g, goal)
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
                 keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
 
 
-@_compiled
+@inner
 def _carry_tasks(family, trial, d, before, after):
     """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
 

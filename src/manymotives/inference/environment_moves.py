@@ -12,16 +12,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import BETA, GAMMA, draw, natural
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
+from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import log_likelihood_in
 from manymotives.models.target import COLDEST
 
 TRIES = 32  # proposals a sweep: where more rows are uncertain, several are moved at once
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class Rows(NamedTuple):
@@ -35,7 +33,7 @@ class Rows(NamedTuple):
     tried: np.ndarray  # [R]
 
 
-@_compiled
+@compiled
 def move_rows(rng, world, anatomy, data, state, rows):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
@@ -86,7 +84,7 @@ def move_rows(rng, world, anatomy, data, state, rows):
                 set_row(world, logs, pair)
 
 
-@_compiled
+@inner
 def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old_q, changes, owner):
     """Change the action values of tasks whose plans stay what they are though rows have changed.
 
@@ -130,7 +128,7 @@ def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old
     return count, gain
 
 
-@_compiled
+@inner
 def _propose(rng, world, rows, r):
     """A row that has the part κ in common with what it was."""
     logs, concentration, kept, pair = rows.logs, rows.concentration, rows.kept[r], rows.pairs[r]
@@ -145,14 +143,14 @@ def _propose(rng, world, rows, r):
         logs[k] = fresh
 
 
-@_compiled
+@inner
 def log_sum(x, y):
     """log(e^x + e^y)."""
     largest, smallest = max(x, y), min(x, y)
     return largest if largest == -np.inf else largest + math.log1p(math.exp(smallest - largest))
 
 
-@_compiled
+@compiled
 def set_row(world, logs, pair):
     """The transitions of a pair of state and action, times γ, from log x."""
     transitions, indices, probabilities = world.transitions, world.indices, world.probabilities

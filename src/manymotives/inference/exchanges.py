@@ -14,17 +14,15 @@ hyperparameters: whoever would have to change along is summed over. Then each h 
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import log_density, log_kernel, log_normaliser, statistics
 from manymotives.inference.environment_moves import log_sum, set_row
 from manymotives.inference.populations import set_parameters
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
+from manymotives.jit import compiled, inner
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def exchange_states(rng, world, anatomy, data, state, rows):
     """Two states, drawn at random, change places in some rows of transitions, and in tasks and populations to match."""
     size, num_tasks, hyper = anatomy.num_rewards, len(state.tasks), state.hyper
@@ -51,7 +49,7 @@ def exchange_states(rng, world, anatomy, data, state, rows):
         _tell(world, rows, logs)
 
 
-@_compiled
+@inner
 def _exchange_in_rows(rng, world, rows, first, second):
     """Exchange the probabilities of two next states in some rows, each with the odds of the belief; whether in any."""
     logs, concentration, pairs = rows.logs, rows.concentration, rows.pairs
@@ -73,7 +71,7 @@ def _exchange_in_rows(rng, world, rows, first, second):
     return is_any
 
 
-@_compiled
+@inner
 def _judge(world, anatomy, data, state, room, d, e, is_exchanged):
     """Log-likelihoods, left in the room, of tasks as they are or with coordinates d and e exchanged."""
     plans, trial, found, owner = room
@@ -86,7 +84,7 @@ def _judge(world, anatomy, data, state, room, d, e, is_exchanged):
     judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
 
 
-@_compiled
+@inner
 def _weigh(anatomy, state, d, e):
     """Log prior weights [M, 2, 2] of tasks, given h and x each in either order, and [G, 2] of populations.
 
@@ -116,7 +114,7 @@ def _weigh(anatomy, state, d, e):
     return weights, own
 
 
-@_compiled
+@inner
 def _exchange_hyper(anatomy, hyper, g, d, e):
     """Exchange what population g has for coordinate d with what it has for e; whether that is anything."""
     source = anatomy.source
@@ -129,7 +127,7 @@ def _exchange_hyper(anatomy, hyper, g, d, e):
     return is_anything
 
 
-@_compiled
+@inner
 def _log_hyper(anatomy, hyper, g, d, e):
     """Log prior density of the hyperparameters that an exchange would change."""
     source, families, constants = anatomy.source, anatomy.hyper_families, anatomy.hyper_constants
@@ -142,7 +140,7 @@ def _log_hyper(anatomy, hyper, g, d, e):
     return total
 
 
-@_compiled
+@inner
 def _add_up(weights, own, as_is, exchanged, sums):
     """log of the sum over all orders, given log-likelihoods [M] of both; sums [G, 2] is left with those given h."""
     group_size = len(weights) // len(own)
@@ -156,7 +154,7 @@ def _add_up(weights, own, as_is, exchanged, sums):
     return total
 
 
-@_compiled
+@inner
 def _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e):
     """Draw an order of each population, then of each of its tasks, in the new environment."""
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
@@ -177,7 +175,7 @@ def _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e):
                 keep(tasks, value, actions, q, trial, plans.value, plans.actions, plans.q, m, m)
 
 
-@_compiled
+@inner
 def _tell(world, rows, before):
     """The world's transitions, of rows that are no longer what they were."""
     for pair in rows.pairs:

@@ -15,21 +15,19 @@ Called from `sweeps`: that is the file to touch after a change here.
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import log_kernel, natural, statistics
 from manymotives.inference.populations import DONE, SLICE_STEPS, SLICE_WIDTH, STEP_LEFT, next_on_slice
 from manymotives.inference.trials import begin_trials, judge_trials, keep
+from manymotives.jit import inner
 from manymotives.rewards import NORMALISED
 
 FAINT = 8.0  # on the logarithmic scale
 TERMS = 60  # of a series for x ≤ 1, where a dozen are enough
 TRIES = 1000  # for a draw that is accepted with probability 1/e at least
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@inner
 def move_faint(rng, world, anatomy, data, state, room):
     """The concentration of one state in each population, with that state's faint rewards."""
     hyper, source, hyper_families = state.hyper, anatomy.source, anatomy.hyper_families
@@ -77,7 +75,7 @@ def move_faint(rng, world, anatomy, data, state, room):
             keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
 
 
-@_compiled
+@inner
 def _shared(source, d):
     """Whether the concentration of coordinate d is known, or a parameter of anything else."""
     if source[d, 0] < 0:
@@ -89,7 +87,7 @@ def _shared(source, d):
     return False
 
 
-@_compiled
+@inner
 def _find_faint(tasks, d, size, limits, is_faint):
     """limits [group] of log x, and which lie below; the sum of log x over those that do not, and how many they are."""
     total, count = 0.0, 0
@@ -106,7 +104,7 @@ def _find_faint(tasks, d, size, limits, is_faint):
     return total, count
 
 
-@_compiled
+@inner
 def _draw_concentration(rng, anatomy, here, j, seen, limits, is_faint):
     """The j-th hyperparameter's coordinate by slice sampling, given what is seen and how many rewards are faint."""
     level = _density(anatomy, here, j, seen, limits, is_faint) + math.log1p(-rng.random())
@@ -121,7 +119,7 @@ def _draw_concentration(rng, anatomy, here, j, seen, limits, is_faint):
     return here
 
 
-@_compiled
+@inner
 def _density(anatomy, h, j, seen, limits, is_faint):
     """Its log density at coordinate h, up to a constant."""
     family, constants = anatomy.hyper_families[j], anatomy.hyper_constants
@@ -140,7 +138,7 @@ def _density(anatomy, h, j, seen, limits, is_faint):
     return total
 
 
-@_compiled
+@inner
 def _log_series(shape, x):
     """log of P(shape, x) Γ(shape + 1) / x^shape, for x ≤ 1: e^−x Σ x^n / ((shape + 1) … (shape + n))."""
     total, term = 1.0, 1.0
@@ -152,7 +150,7 @@ def _log_series(shape, x):
     return math.log(total) - x
 
 
-@_compiled
+@inner
 def _draw_below(rng, shape, limit):
     """log x with x ~ Gamma(shape, 1), given that it is below `limit` ≤ 0."""
     u = limit

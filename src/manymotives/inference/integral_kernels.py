@@ -6,14 +6,12 @@ Numba's cache watches this file, not `families.py`: after a change there, touch 
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import log_density
+from manymotives.jit import compiled, inner
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def fill_weights(ordered, order, tails, measure, gaps, points, weights, drawn):
     """Fill weights [K, N] and drawn [K] from losses in order [K, N], log β̄ of them, λ [N] and draws of ε.
 
@@ -46,7 +44,7 @@ def fill_weights(ordered, order, tails, measure, gaps, points, weights, drawn):
         drawn[k] = order[k, n]
 
 
-@_compiled
+@compiled
 def share_rewards(rng, likelihood, measure, own, family, parameters, kappa, assigned, sweeps, drawn, kappas, weights):
     """Gibbs draws of which reward each task has, when tasks draw theirs from common weights ω ~ Dirichlet(κ λ).
 
@@ -105,7 +103,7 @@ def share_rewards(rng, likelihood, measure, own, family, parameters, kappa, assi
                 before = own[m, j]
 
 
-@_compiled
+@inner
 def leave(counts, in_use, size, j):
     """A task leaves reward j; how many are in use then."""
     counts[j] -= 1
@@ -117,7 +115,7 @@ def leave(counts, in_use, size, j):
     return size
 
 
-@_compiled
+@inner
 def enter(counts, in_use, size, j):
     """A task takes reward j; how many are in use then."""
     counts[j] += 1
@@ -127,7 +125,7 @@ def enter(counts, in_use, size, j):
     return size
 
 
-@_compiled
+@inner
 def move_together(rng, kappa, likelihood, measure, counts, in_use, size, assigned, height):
     """Each group of tasks with one reward draws another for all of them, among those that no other group has.
 
@@ -169,7 +167,7 @@ def move_together(rng, kappa, likelihood, measure, counts, in_use, size, assigne
     return size
 
 
-@_compiled
+@inner
 def move_kappa(rng, kappa, counts, in_use, num_tasks, measure, family, parameters):
     """One Metropolis step on log κ given who shares what."""
     proposed = kappa * math.exp(rng.normal())
@@ -182,7 +180,7 @@ def move_kappa(rng, kappa, counts, in_use, num_tasks, measure, family, parameter
     return proposed if math.log(rng.random()) < change else kappa
 
 
-@_compiled
+@inner
 def log_sharing(kappa, counts, in_use, num_tasks, measure):
     """log p(who shares what | κ): Γ(κ) / Γ(κ + M) Π_j Γ(κλ_j + n_j) / Γ(κλ_j), over the rewards in use."""
     found = math.lgamma(kappa) - math.lgamma(kappa + num_tasks)

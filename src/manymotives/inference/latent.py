@@ -13,7 +13,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import (
     BETA,
@@ -28,14 +27,13 @@ from manymotives.families import (
     statistics,
 )
 from manymotives.inference.trials import plan_trials
+from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_pull
 from manymotives.models.target import COLDEST
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import Plans, empty_plans, pull_back
 from manymotives.rewards import NORMALISED
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class Room(NamedTuple):
@@ -60,7 +58,7 @@ class Room(NamedTuple):
     sums: np.ndarray  # [G, D, 2] of the tasks' statistics
 
 
-@_compiled
+@inner
 def latent_room(world, anatomy, num_tasks, num_groups):
     count = -(-num_tasks // WIDTH) * WIDTH
     size, num_hyper = len(anatomy.families), len(anatomy.hyper_families)
@@ -87,7 +85,7 @@ def latent_room(world, anatomy, num_tasks, num_groups):
     )
 
 
-@_compiled
+@inner
 def find_latent(anatomy, hyper, tasks, hyper_z, task_z):
     """Leave z of populations h [G, H] and of tasks u [M, D]; what stands there is the first guess."""
     families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
@@ -107,7 +105,7 @@ def find_latent(anatomy, hyper, tasks, hyper_z, task_z):
             task_z[m, d] = latent(families[d], tasks[m, d], parameters[d, 0], parameters[d, 1], task_z[m, d])
 
 
-@_compiled
+@compiled
 def latent_draws(anatomy, hyper, tasks):
     """z of populations [N, G, H] and tasks [N, M, D], for draws of both."""
     hyper_z, task_z = np.zeros_like(hyper), np.zeros_like(tasks)
@@ -116,7 +114,7 @@ def latent_draws(anatomy, hyper, tasks):
     return hyper_z, task_z
 
 
-@_compiled
+@inner
 def set_parameters_at(anatomy, values, parameters):
     """parameters [D, 2] of the coordinates of a population's tasks, from its hyperparameters [H] themselves."""
     source, constants = anatomy.source, anatomy.constants
@@ -126,27 +124,27 @@ def set_parameters_at(anatomy, values, parameters):
             parameters[d, column] = constants[d, column] if j < 0 else values[j]
 
 
-@_compiled
+@inner
 def judge(world, anatomy, data, room, hyper_z, task_z):
     """Densities and gradients at z of populations [G, H] and tasks [M, D], in `room`; −inf where they do not exist."""
     call(data.path_judge, (world, anatomy, data, room, hyper_z, task_z))
 
 
-@_compiled
+@compiled
 def path_judge(world, anatomy, data, room, hyper_z, task_z):
     _place(anatomy, room, hyper_z, task_z)
     _judge_choices(world, anatomy, data, room)
     _conclude(anatomy, room, hyper_z)
 
 
-@_compiled
+@inner
 def judge_again(anatomy, room, hyper_z, task_z):
     """The same where u is as it was, so that log-likelihoods and their gradients in u are those that stand there."""
     _place(anatomy, room, hyper_z, task_z)
     _conclude(anatomy, room, hyper_z)
 
 
-@_compiled
+@inner
 def _place(anatomy, room, hyper_z, task_z):
     """h and u, and what densities and gradients are before the choices."""
     families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
@@ -157,9 +155,10 @@ def _place(anatomy, room, hyper_z, task_z):
     num_groups, num_hyper = hyper.shape
     size = len(families)
     parameters = np.empty((size, 2))
-    sums[:] = 0.0
     for g in range(num_groups):
         exists = True
+        for d in range(size):
+            sums[g, d, 0] = sums[g, d, 1] = 0.0
         population_density[g] = 0.0
         for j in range(num_hyper):
             family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
@@ -190,7 +189,7 @@ def _place(anatomy, room, hyper_z, task_z):
             task_density[m] = density
 
 
-@_compiled
+@inner
 def _conclude(anatomy, room, hyper_z):
     """Densities and gradients with the choices."""
     families, source = anatomy.families, anatomy.source
@@ -206,7 +205,8 @@ def _conclude(anatomy, room, hyper_z):
     into = np.empty(num_hyper)  # gradient in the hyperparameters themselves
     for g in range(num_groups):
         set_parameters_at(anatomy, values[g], parameters)
-        into[:] = 0.0
+        for j in range(num_hyper):
+            into[j] = 0.0
         normaliser = 0.0
         for d in range(size):
             family, a, b = families[d], parameters[d, 0], parameters[d, 1]
@@ -238,7 +238,7 @@ def _conclude(anatomy, room, hyper_z):
             population_density[g] = -np.inf
 
 
-@_compiled
+@inner
 def _judge_choices(world, anatomy, data, room):
     """Log-likelihoods of the tasks and their gradients in u."""
     counts, known_lapse = data.counts, data.lapse
@@ -255,8 +255,9 @@ def _judge_choices(world, anatomy, data, room):
             lift[m, d] = 0.0
         if not residual[m] < np.inf:
             found[m] = -np.inf
-            pull[m] = 0.0
-            policies[m] = 0.0
+            for s in range(num_states):
+                for a in range(num_actions):
+                    pull[m, s, a] = policies[m, s, a] = 0.0
             continue
         lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, tasks[m, lapse_place])
         found[m], by_temperature[m], by_lapse = likelihood_and_pull(
@@ -281,7 +282,7 @@ def _judge_choices(world, anatomy, data, room):
     _lift_rewards(anatomy, room)
 
 
-@_compiled
+@inner
 def _lift_rewards(anatomy, room):
     """From derivatives in the rewards of pairs, `pull` [N, S, A], to those in the tasks' coordinates."""
     families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
@@ -302,7 +303,8 @@ def _lift_rewards(anatomy, room):
                 for a in range(num_actions):
                     table[s * per_state + a] = pull[m, s, a]
         if features.size > 0:
-            into[:] = 0.0
+            for k in range(size):
+                into[k] = 0.0
             for i in range(num_states * per_state):
                 for k in range(size):
                     into[k] += features[i, k] * table[i]

@@ -13,23 +13,22 @@ Called from `sweeps`: that is the file to touch after a change here.
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.inference.latent import find_latent, judge, judge_again
+from manymotives.inference.trials import copy_row, keep
+from manymotives.jit import compiled, inner, inner_any_order
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
-_any_order = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})  # sums in registers
 
-
-@_compiled
+@compiled
 def prepare_paths(world, anatomy, data, state, room):
     """z and gradients where a chain is, after moves that do not know of them."""
     find_latent(anatomy, state.hyper, state.tasks, state.hyper_z, state.task_z)
     judge(world, anatomy, data, room, state.hyper_z, state.task_z)
-    state.lift[:] = room.lift
+    for m in range(len(state.lift)):
+        copy_row(state.lift, m, room.lift)
 
 
-@_compiled
+@inner
 def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, accepted):
     """A path of every task given its population; frame [M, D, D], step [M]."""
     hyper_z, task_z = state.hyper_z, state.task_z
@@ -49,11 +48,11 @@ def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, a
         chance = math.exp(min(0.0, energy[m])) if energy[m] > -np.inf else 0.0
         accepted[m] += chance
         if rng.random() < chance:
-            task_z[m] = z[m]
+            copy_row(task_z, m, z)
             _keep(state, room, m)
 
 
-@_compiled
+@inner
 def follow_populations(rng, world, anatomy, data, state, frame, step, longest, room, accepted):
     """A path of every population, which carries its tasks along; frame [G, H, H], step [G]."""
     hyper_z, task_z = state.hyper_z, state.task_z
@@ -74,31 +73,31 @@ def follow_populations(rng, world, anatomy, data, state, frame, step, longest, r
         chance = math.exp(min(0.0, energy[g])) if energy[g] > -np.inf else 0.0
         accepted[g] += chance
         if rng.random() < chance:
-            hyper_z[g] = z[g]
-            state.hyper[g] = room.hyper[g]
+            copy_row(hyper_z, g, z)
+            copy_row(state.hyper, g, room.hyper)
             for m in range(g * group_size, (g + 1) * group_size):
                 _keep(state, room, m)
 
 
-@_compiled
+@inner
 def _return(state, room):
     """What is known of the choices where a chain is."""
-    room.log_likelihood[:] = state.log_likelihood
-    room.lift[:] = state.lift
+    found, before = room.log_likelihood, state.log_likelihood
+    for m in range(len(before)):
+        found[m] = before[m]
+        copy_row(room.lift, m, state.lift)
 
 
-@_compiled
+@inner
 def _keep(state, room, m):
     """Where task m's path has led is where it is."""
-    state.tasks[m] = room.tasks[m]
-    state.actions[m] = room.plans.actions[m]
-    state.value[m] = room.plans.value[m]
-    state.q[m] = room.plans.q[m]
+    plans = room.plans
+    keep(state.tasks, state.value, state.actions, state.q, room.tasks, plans.value, plans.actions, plans.q, m, m)
     state.log_likelihood[m] = room.log_likelihood[m]
-    state.lift[m] = room.lift[m]
+    copy_row(state.lift, m, room.lift)
 
 
-@_compiled
+@inner
 def _momenta(rng, shape):
     momentum = np.empty(shape)
     for k in range(shape[0]):
@@ -107,7 +106,7 @@ def _momenta(rng, shape):
     return momentum
 
 
-@_compiled
+@inner
 def _kinetic(momentum):
     """r² / 2 of each row."""
     energy = np.empty(len(momentum))
@@ -119,7 +118,7 @@ def _kinetic(momentum):
     return energy
 
 
-@_compiled
+@inner
 def _kick(momentum, slope, frame, step, share):
     """r += share · step · Fᵀ ∇."""
     count, size = momentum.shape
@@ -130,7 +129,7 @@ def _kick(momentum, slope, frame, step, share):
                 momentum[k, j] += frame[k, i, j] * force
 
 
-@_any_order
+@inner_any_order
 def _drift(z, momentum, frame, step):
     """z += step · F r."""
     count, size = momentum.shape

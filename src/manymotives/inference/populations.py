@@ -10,7 +10,6 @@ Numba's cache watches `sweeps.py`, not this file: after a change here, touch tha
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import (
     GAMMA,
@@ -21,16 +20,15 @@ from manymotives.families import (
     natural,
     statistics,
 )
+from manymotives.jit import inner
 from manymotives.rewards import NORMALISED
 
 SLICE_WIDTH = 2.0  # of hyperparameters
 SLICE_STEPS = 500  # places looked at; a dozen are usual
 STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@inner
 def move_population(rng, anatomy, state, proposal, g, tally):
     """Random steps of population g's hyperparameters, one after the other."""
     hyper, scale, accepted = state.hyper, proposal.hyper_scale, tally.hyper
@@ -50,7 +48,7 @@ def move_population(rng, anatomy, state, proposal, g, tally):
             put(anatomy.source, parameters, j, natural(anatomy.hyper_families[j], here), reach[j, 0], reach[j, 1])
 
 
-@_compiled
+@inner
 def draw_population(rng, anatomy, state, g):
     """Population g's hyperparameters given all else: conjugate where it is, by slice sampling otherwise."""
     hyper, families, source = state.hyper, anatomy.families, anatomy.source
@@ -90,7 +88,7 @@ def draw_population(rng, anatomy, state, g):
         put(source, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
 
 
-@_compiled
+@inner
 def refresh_totals(rng, anatomy, state, g):
     """Σ x of each task given its shares and the population: Gamma(Σ α, 1)."""
     if anatomy.link != NORMALISED:
@@ -105,7 +103,7 @@ def refresh_totals(rng, anatomy, state, g):
             tasks[m, k] += shift
 
 
-@_compiled
+@inner
 def _hyper_density(value, anatomy, sums, parameters, j, reach):
     """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' sums and all others.
 
@@ -138,7 +136,7 @@ def _hyper_density(value, anatomy, sums, parameters, j, reach):
     return -np.inf if math.isnan(total) else total
 
 
-@_compiled
+@inner
 def _reach(anatomy):
     """[H, 2] from which coordinate to before which each hyperparameter is a parameter."""
     source = anatomy.source
@@ -153,7 +151,7 @@ def _reach(anatomy):
     return reach
 
 
-@_compiled
+@inner
 def _sums(anatomy, tasks, g):
     """[D, 2] sums of the statistics of the tasks in population g; of log shares where rewards are shares."""
     families, num_rewards = anatomy.families, anatomy.num_rewards
@@ -171,7 +169,7 @@ def _sums(anatomy, tasks, g):
     return sums
 
 
-@_compiled
+@inner
 def put(source, parameters, j, x, begin, end):
     """The j-th hyperparameter's value wherever it is a parameter, from coordinate `begin` to before `end`."""
     for d in range(begin, end):
@@ -180,7 +178,7 @@ def put(source, parameters, j, x, begin, end):
                 parameters[d, column] = x
 
 
-@_compiled
+@inner
 def set_parameters(anatomy, hyper, g, parameters):
     """parameters [D, 2] of the coordinates of population g's tasks."""
     source, constants, hyper_families = anatomy.source, anatomy.constants, anatomy.hyper_families
@@ -190,7 +188,7 @@ def set_parameters(anatomy, hyper, g, parameters):
             parameters[d, column] = constants[d, column] if j < 0 else natural(hyper_families[j], hyper[g, j])
 
 
-@_compiled
+@inner
 def _log_total(tasks, m, size):
     """log Σ exp over the first coordinates of task m; 0 if there are none."""
     if size == 0:
@@ -204,7 +202,7 @@ def _log_total(tasks, m, size):
     return largest + math.log(total)
 
 
-@_compiled
+@inner
 def next_on_slice(rng, width, stage, inside, here, there, left, right):
     """Slice sampling (Neal 2003, figures 3 and 5) as a machine that is told whether `there` lies in the slice.
 

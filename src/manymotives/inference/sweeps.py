@@ -28,7 +28,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import (
     BETA,
@@ -52,6 +51,7 @@ from manymotives.inference.populations import (
     set_parameters,
 )
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
+from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST, Target
 from manymotives.planning.addresses import address_of
@@ -60,8 +60,6 @@ from manymotives.planning.warm import World
 
 EXCHANGED = 0.3  # share of refreshments that exchange two rewards instead: another state may explain as much
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class State(NamedTuple):
@@ -130,7 +128,7 @@ def data_of(target: Target, world: World, follows_paths: bool) -> Data:
     return data
 
 
-@_compiled
+@compiled
 def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep."""
     room = room_for(world, anatomy, len(state.tasks))
@@ -144,7 +142,7 @@ def metropolis_draws(rng, world, anatomy, data, state, proposal, thin, draws, ta
         _record(state, draws, n)
 
 
-@_compiled
+@compiled
 def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same, with exact draws of all that random steps do not move."""
     room = room_for(world, anatomy, len(state.tasks))
@@ -159,7 +157,7 @@ def gibbs_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
         _record(state, draws, n)
 
 
-@_compiled
+@compiled
 def hamiltonian_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same, with paths of tasks and of populations that carry them along."""
     room = room_for(world, anatomy, len(state.tasks))
@@ -189,7 +187,7 @@ def hamiltonian_draws(rng, world, anatomy, data, state, proposal, thin, draws, t
         _record(state, draws, n)
 
 
-@_compiled
+@compiled
 def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
     """The same for a population that stays as it is."""
     room = room_for(world, anatomy, len(state.tasks))
@@ -204,7 +202,7 @@ def task_draws(rng, world, anatomy, data, state, proposal, thin, draws, tally):
 # ---- tasks -------------------------------------------------------------------------------------------------
 
 
-@_compiled
+@inner
 def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
     """A walk of every task, then a refreshment of every task, a batch at a time.
 
@@ -250,7 +248,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
                     refreshments[m] += 1.0
 
 
-@_compiled
+@inner
 def _walk(rng, families, factor, scale, parameters, trial, n, m):
     """Add a random step of task m to the n-th trial; the gain in log prior density."""
     size = factor.shape[1]
@@ -268,7 +266,7 @@ def _walk(rng, families, factor, scale, parameters, trial, n, m):
     return gain
 
 
-@_compiled
+@inner
 def _refresh(rng, families, parameters, trial, n, size):
     """Some coordinates of the n-th trial anew from their prior: one of them, or each with some probability."""
     if rng.random() < 0.5:
@@ -281,7 +279,7 @@ def _refresh(rng, families, parameters, trial, n, size):
                 trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
 
 
-@_compiled
+@inner
 def _exchange(rng, families, parameters, trial, n, size):
     """Two rewards of the n-th trial change places; the gain in log prior density."""
     d = min(int(rng.random() * size), size - 1)
@@ -297,7 +295,7 @@ def _exchange(rng, families, parameters, trial, n, size):
     return gain
 
 
-@_compiled
+@inner
 def _slice_choices(rng, anatomy, data, state, proposal, tally):
     """Inverse temperatures and lapse rates of all tasks, exactly, given their action values: slice sampling."""
     tasks, hyper, q, log_likelihoods = state.tasks, state.hyper, state.q, state.log_likelihood
@@ -345,12 +343,15 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
                     break
 
 
-# ---- tasks and population together -----------------------------------------------------------------------------
-
-
-@_compiled
+@inner
 def _record(state, draws, n):
     """The state as the n-th draw."""
-    draws[0][n] = state.tasks
-    draws[1][n] = state.hyper
-    draws[2][n] = state.log_likelihood
+    all_tasks, all_hyper, all_likelihoods = draws
+    tasks, hyper, log_likelihoods = state.tasks, state.hyper, state.log_likelihood
+    for m in range(len(tasks)):
+        all_likelihoods[n, m] = log_likelihoods[m]
+        for d in range(tasks.shape[1]):
+            all_tasks[n, m, d] = tasks[m, d]
+    for g in range(len(hyper)):
+        for j in range(hyper.shape[1]):
+            all_hyper[n, g, j] = hyper[g, j]

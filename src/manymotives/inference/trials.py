@@ -6,9 +6,9 @@ Called from `sweeps`: that is the file to touch after a change here.
 import math
 
 import numpy as np
-from numba import njit
 
 from manymotives.families import BETA, natural
+from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import log_likelihood
 from manymotives.models.target import COLDEST
 from manymotives.planning.addresses import call
@@ -16,10 +16,8 @@ from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import empty_plans, plan_again
 from manymotives.rewards import NORMALISED
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_compiled
+@inner
 def room_for(world, anatomy, num_tasks):
     """Plans, coordinates [N, D], log-likelihoods [N] and owners [N] of trials: one for each task, and idle lanes."""
     count = -(-num_tasks // WIDTH) * WIDTH
@@ -28,7 +26,7 @@ def room_for(world, anatomy, num_tasks):
     return empty_plans(world, count, per_state), trial, np.empty(count), np.arange(count) % num_tasks
 
 
-@_compiled
+@inner
 def begin_trials(state, plans, trial, owner, count):
     """Tasks `owner` [N] as trials, with their plans to begin from."""
     tasks, values, actions = state.tasks, state.value, state.actions
@@ -43,13 +41,13 @@ def begin_trials(state, plans, trial, owner, count):
             new_actions[n, s] = actions[m, s]
 
 
-@_compiled
+@inner
 def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
     """Log-likelihoods of trials of tasks `owner` [N]; −inf where planning failed."""
     call(data.trial_judge, (world, anatomy, data, plans, trial, owner, count, found))
 
 
-@_compiled
+@compiled
 def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
@@ -64,7 +62,7 @@ def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
                 found[n] = value
 
 
-@_compiled
+@inner
 def plan_trials(world, anatomy, data, plans, trial, owner, count):
     """Rewards, temperatures and plans of trials of tasks `owner` [N]."""
     known_temperature, temperature_place = data.temperature, anatomy.temperature
@@ -77,7 +75,7 @@ def plan_trials(world, anatomy, data, plans, trial, owner, count):
     plan_again(world, plans, anatomy.is_soft, count)
 
 
-@_compiled
+@inner
 def keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
     """The n-th trial becomes the state of task m."""
     _, num_states, num_actions = q.shape
@@ -90,7 +88,14 @@ def keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
             q[m, s, a] = new_q[n, s, a]
 
 
-@_compiled
+@inner
+def copy_row(into, m, source):
+    """Row m of one matrix into another. (An assignment would be compiled with all that it says of rows that differ.)"""
+    for d in range(into.shape[1]):
+        into[m, d] = source[m, d]
+
+
+@inner
 def set_rewards(anatomy, trial, rewards, count):
     """Rewards [N, S, 1 or A] of the first trials."""
     families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link

@@ -6,12 +6,11 @@ Called from `inference/latent.py`: that is the file to touch after a change here
 import math
 
 import numpy as np
-from numba import njit
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
+from manymotives.jit import inner
 
 
-@_compiled
+@inner
 def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull):
     """log L as `likelihood.log_likelihood` has it, and its derivatives in c and in the lapse rate.
 

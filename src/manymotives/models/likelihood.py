@@ -3,12 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
+from manymotives.jit import compiled, inner
 
 
-@_compiled
+@inner
 def log_likelihood(q, n, counts, m, temperature, lapse):
     """Σ_{s,a} k(s, a) log π(a|s) for values q[n] and counts k = counts[m], [S, A]; q is −inf where nothing can be done.
 
@@ -21,7 +20,7 @@ def log_likelihood(q, n, counts, m, temperature, lapse):
     return total
 
 
-@_compiled
+@inner
 def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
     """The part of it that choices in state s have."""
     num_actions = counts.shape[2]
@@ -51,7 +50,7 @@ def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
     return total
 
 
-@_compiled
+@compiled
 def log_likelihoods(q, counts, owner, temperature, lapse):
     """The same for each of a batch of values q [N, S, A]; `owner` says whose counts [M, S, A] they are to explain."""
     found = np.empty(len(q))

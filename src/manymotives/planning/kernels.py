@@ -12,13 +12,15 @@ equation. A few sweeps of value iteration first spare most of the linear solves.
 
 Forbidden actions carry the reward FORBIDDEN and no transitions, so they need no special case; in terminal states one
 nominal action is allowed and leads nowhere.
+
+Most functions are inlined: a call costs an atomic reference count for each array, at S = 5 more than the arithmetic.
 """
 
 import math
 
 import numpy as np
-from numba import njit
 
+from manymotives.jit import compiled, inlined, inner
 from manymotives.planning.lanes import (
     WIDTH,
     any_greater,
@@ -35,12 +37,8 @@ from manymotives.planning.lanes import (
 FORBIDDEN = -1e300
 EPSILON = 2.0**-52
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
-# a call costs an atomic reference count for each array: at S = 5 more than the arithmetic itself
-_inlined = njit(inline="always", error_model="numpy")
 
-
-@_compiled
+@compiled
 def plan_batch(
     transitions,
     forbidden,
@@ -82,7 +80,8 @@ def plan_batch(
     for first in range(begin, end, WIDTH):
         load_block(rewards, forbidden, first, r)
         if soft:
-            c[:] = temperatures[first : first + WIDTH]
+            for lane in range(WIDTH):
+                c[lane] = temperatures[first + lane]
         if warm:
             bonus[:] = 0.0  # a given policy is deterministic
             for s in range(num_states):
@@ -117,7 +116,7 @@ def plan_batch(
         store_block(block_q, v, forbidden, tolerance, first, q, value, actions)
 
 
-@_compiled
+@compiled
 def evaluate_batch(transitions, policies, rewards, begin, end, value):
     """Fill value [N, S] with V^π for policies [N, S, A] and rewards [N, S, 1 or A]; N is a multiple of WIDTH."""
     _, num_states, num_actions = policies.shape
@@ -137,7 +136,7 @@ def evaluate_batch(transitions, policies, rewards, begin, end, value):
             scatter(value, first * num_states + s, num_states, load(v, s))
 
 
-@_compiled
+@inner
 def pull_back_batch(transitions, policies, pull, end, worth):
     """Fill worth [N, S]: what a function of q gains from values, given its gradient `pull` [N, S, A] in q."""
     _, num_states, num_actions = policies.shape
@@ -155,7 +154,7 @@ def pull_back_batch(transitions, policies, pull, end, worth):
             scatter(worth, first * num_states + s, num_states, load(w, s))
 
 
-@_inlined
+@inlined
 def store_block(block_q, v, forbidden, tolerance, first, q, value, actions):
     """Write one block's results; of actions that rounding cannot tell apart, the one with the lowest index."""
     num_states = v.shape[0]
@@ -177,7 +176,7 @@ def store_block(block_q, v, forbidden, tolerance, first, q, value, actions):
         scatter(actions, first * num_states + s, num_states, chosen)
 
 
-@_compiled
+@inner
 def lane_array(rows):
     """Scratch [rows, WIDTH] that begins on a cache line, so that no vector straddles two."""
     raw = np.empty(rows * WIDTH + 8)
@@ -185,7 +184,7 @@ def lane_array(rows):
     return raw[skip : skip + rows * WIDTH].reshape(rows, WIDTH)
 
 
-@_inlined
+@inlined
 def load_block(rewards, forbidden, first, r):
     """r[s·A + a, lane] = rewards[first + lane, s, a], or what the state gives where rewards lie on states."""
     _, num_states, per_state = rewards.shape
@@ -199,7 +198,7 @@ def load_block(rewards, forbidden, first, r):
             store(r, s * num_actions + a, spread(FORBIDDEN) if forbidden[s * num_actions + a] else x)
 
 
-@_inlined
+@inlined
 def backup(transitions, r, v, q):
     """q = r + T v; four rows at a time, so that each value read serves four of them."""
     num_pairs, num_states = transitions.shape
@@ -227,7 +226,7 @@ def backup(transitions, r, v, q):
         i += 1
 
 
-@_inlined
+@inlined
 def evaluate_block(transitions, r, p, bonus, upper, v):
     """Solve (I − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH]."""
     num_states = v.shape[0]
@@ -249,7 +248,7 @@ def evaluate_block(transitions, r, p, bonus, upper, v):
     substitute_back(upper, v)
 
 
-@_inlined
+@inlined
 def pull_back_block(transitions, g, p, upper, w):
     """What values are worth to a function of q with gradient g: solve (I − T_π)ᵀ w = Tᵀ g; then g + w π is its
     gradient in r. The matrix is column diagonally dominant: no pivoting here either.
@@ -275,7 +274,7 @@ def pull_back_block(transitions, g, p, upper, w):
     substitute_back(upper, w)
 
 
-@_inlined
+@inlined
 def clear_row(upper, v, i):
     """Clear row i of a system by all earlier rows (two at a time: half the traffic) and invert its pivot."""
     num_states = v.shape[0]
@@ -303,7 +302,7 @@ def clear_row(upper, v, i):
     store(upper, row + i, one / load(upper, row + i))
 
 
-@_inlined
+@inlined
 def substitute_back(upper, v):
     """v from the cleared system."""
     num_states = v.shape[0]
@@ -316,7 +315,7 @@ def substitute_back(upper, v):
         store(v, i, x * load(upper, row + i))
 
 
-@_inlined
+@inlined
 def best_values(q, v):
     """v(s) = max_a q(s, a)."""
     num_states = v.shape[0]
@@ -329,7 +328,7 @@ def best_values(q, v):
         store(v, s, best)
 
 
-@_inlined
+@inlined
 def first_greedy(q, v, p):
     """p one-hot at the first best action."""
     num_states = v.shape[0]
@@ -344,7 +343,7 @@ def first_greedy(q, v, p):
             left = left - weight
 
 
-@_inlined
+@inlined
 def greedy_improvement(q, p, v, tolerance, gap):
     """Switch to the best action where it beats the one taken by more than rounding; else keep it.
 
@@ -379,7 +378,7 @@ def greedy_improvement(q, p, v, tolerance, gap):
     return switched
 
 
-@_inlined
+@inlined
 def soft_improvement(q, c, p, v, bonus, gap):
     """π = softmax(c q), v = log Σ exp(c q) / c, bonus = H(π) / c; in `gap` the change of v."""
     num_states = v.shape[0]
@@ -407,7 +406,7 @@ def soft_improvement(q, c, p, v, bonus, gap):
             v[s, lane] = best + above
 
 
-@_inlined
+@inlined
 def rounding(v, tolerance):
     """What float64 cannot tell apart in a backup of v: the error bound of a dot product, S ε max|v|, twice."""
     largest = spread(0.0)
@@ -418,7 +417,7 @@ def rounding(v, tolerance):
     store(tolerance, 0, largest * spread(EPSILON * max(64.0, 2.0 * v.shape[0])))
 
 
-@_compiled
+@compiled
 def sparse_sweep(indptr, indices, probabilities, rewards, temperature, value, forwards):
     """One Gauss–Seidel sweep of value iteration, in place, over transitions in CSR form (times γ).
 

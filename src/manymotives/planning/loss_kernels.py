@@ -11,17 +11,14 @@ Numba's cache watches this file, not `lanes.py`: after a change there, touch thi
 """
 
 import numpy as np
-from numba import njit
 
+from manymotives.jit import compiled, inlined
 from manymotives.planning.lanes import WIDTH, fused, load, spread, spread_from, store, where_greater
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
-_inlined = njit(inline="always", error_model="numpy")
 
 POLICIES = 16  # whose inverses are held in the cache while the rewards pass by
 
 
-@_compiled
+@compiled
 def fill_losses(transitions, policies, regrets, begin, end, out):
     """Fill out[begin:end] of [K, tiles · WIDTH] with max_s V*_j(s) − V^π(s).
 
@@ -49,7 +46,7 @@ def fill_losses(transitions, policies, regrets, begin, end, out):
                 store(out, k * num_tiles + tile, largest_of_product(inverses, row, columns * WIDTH, gain))
 
 
-@_inlined
+@inlined
 def largest_of_product(matrices, begin, stride, x):
     """max_s (G x)(s), where G's rows begin at `begin` and lie `stride` apart; eight rows at a time, or four, or one."""
     num_states = x.shape[0]
@@ -91,12 +88,12 @@ def largest_of_product(matrices, begin, stride, x):
     return best
 
 
-@_inlined
+@inlined
 def larger(a, b):
     return where_greater(a, b, a, b)
 
 
-@_inlined
+@inlined
 def discounted_visits(transitions, policies, k, inverses, slot, columns):
     """inverses[slot] = (I − γP_π)^{-1} for policy k, columns padded with zeros to whole lanes.
 

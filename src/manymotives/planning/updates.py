@@ -7,19 +7,17 @@ so a fresh inverse is made after REFRESH changes, and wherever the Bellman equat
 """
 
 import numpy as np
-from numba import njit
 
+from manymotives.jit import inner, inner_any_order
 from manymotives.planning.kernels import EPSILON
 
 REFRESH = 1000
 RESIDUAL = 1e-10  # of values, relative to the largest: beyond it a new inverse is made
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 # sums in any order, so that they fill vector registers; BLAS would wake its own threads for these, under ours
-_any_order = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
-@_compiled
+@inner
 def plan_by_updates(world, plans, n, limit):
     """Plan greedily for the n-th reward, from the policy of the inverse that stands there."""
     rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
@@ -66,7 +64,7 @@ def plan_by_updates(world, plans, n, limit):
             _refresh(world, inverse, taken, age, n)
 
 
-@_compiled
+@inner
 def pull_back_by_updates(world, plans, pull, worth, n):
     """worth [N, S] as `warm.pull_back` has it, at the policy of the n-th plan: ((I − T_π)⁻¹)ᵀ Tᵀ pull."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
@@ -87,7 +85,7 @@ def pull_back_by_updates(world, plans, pull, worth, n):
             worth[n, s] += inverse[n, j, s] * push
 
 
-@_any_order
+@inner_any_order
 def _values(inverse, known, value, n):
     """v = (I − T_π)⁻¹ r_π."""
     size = len(known)
@@ -98,7 +96,7 @@ def _values(inverse, known, value, n):
         value[n, i] = total
 
 
-@_compiled
+@inner
 def _back_up(world, plans, n):
     """q and the best actions for the values that stand there; rounding of values, and by how much they miss q_π."""
     rewards, q, value, actions, taken = plans.rewards, plans.q, plans.value, plans.actions, plans.taken
@@ -126,7 +124,7 @@ def _back_up(world, plans, n):
     return EPSILON * largest, gap
 
 
-@_compiled
+@inner
 def _refresh(world, inverse, taken, age, n):
     """The inverse at the policy taken, anew: Gauss and Jordan's, which needs no pivoting here (see `kernels`)."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
@@ -151,7 +149,7 @@ def _refresh(world, inverse, taken, age, n):
     age[n] = 0
 
 
-@_compiled
+@inner
 def _change_row(world, inverse, n, s, before, after):
     """The inverse when state s takes another action."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities

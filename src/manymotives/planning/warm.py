@@ -8,9 +8,9 @@ over the non-zero transitions, begun from the values before.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from manymotives.environment import Environment
+from manymotives.jit import compiled, inner
 from manymotives.planning.addresses import address_of, call
 from manymotives.planning.compiled import suits
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
@@ -24,8 +24,6 @@ RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
 UPDATED = (12, 512)  # states for which plans are updated, …
 FEW = 4  # … where the alternative is a batch: more fill its lanes; …
 LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses have no more numbers than this
-
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class World(NamedTuple):
@@ -89,7 +87,7 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
     )
 
 
-@_compiled
+@inner
 def empty_plans(world, count, per_state):
     size, actions = world.num_states, world.num_actions
     kept = count if world.by_updates else 0
@@ -107,7 +105,7 @@ def empty_plans(world, count, per_state):
     )
 
 
-@_compiled
+@inner
 def plan_again(world, plans, is_soft, count):
     """Plan for the first `count` rewards, starting from the actions (or values) that stand in `plans`.
 
@@ -116,7 +114,7 @@ def plan_again(world, plans, is_soft, count):
     call(world.planner, (world, plans, is_soft, count))
 
 
-@_compiled
+@compiled
 def _plan_again(world, plans, is_soft, count):
     if world.by_updates:
         for n in range(count):
@@ -124,6 +122,7 @@ def _plan_again(world, plans, is_soft, count):
         return
     if world.transitions.size > 0:
         count = _fill_lanes(plans, count)
+        begin, limit = np.int64(0), np.int64(LIMIT)  # not as literals, for which `plan_batch` would be compiled again
         plan_batch(
             world.transitions,
             world.forbidden,
@@ -131,8 +130,8 @@ def _plan_again(world, plans, is_soft, count):
             plans.temperature[: count if is_soft else 0],
             plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
             3 + world.num_states // 6,
-            LIMIT,
-            0,
+            limit,
+            begin,
             count,
             plans.q,
             plans.value,
@@ -153,7 +152,7 @@ def _plan_again(world, plans, is_soft, count):
         _sweep(world, plans, is_soft, n, table, before)
 
 
-@_compiled
+@inner
 def _fill_lanes(plans, count):
     """Idle lanes repeat the first plan; the number of lanes."""
     rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
@@ -167,7 +166,7 @@ def _fill_lanes(plans, count):
     return padded
 
 
-@_compiled
+@inner
 def _sweep(world, plans, is_soft, n, table, before):
     """Gauss–Seidel value iteration, to and fro, until a sweep hardly moves the values."""
     num_states, num_actions = world.num_states, world.num_actions
@@ -180,7 +179,8 @@ def _sweep(world, plans, is_soft, n, table, before):
     value = plans.value[n]
     plans.residual[n] = np.inf
     for sweep in range(SWEEP_LIMIT):
-        before[:] = value
+        for s in range(num_states):
+            before[s] = value[s]
         sparse_sweep(world.indptr, world.indices, world.probabilities, table, temperature, value, sweep % 2 == 0)
         change, largest = 0.0, 0.0
         for s in range(num_states):
@@ -203,7 +203,7 @@ def _sweep(world, plans, is_soft, n, table, before):
                 actions[n, s] = a
 
 
-@_compiled
+@inner
 def pull_back(world, plans, policies, pull, worth, count):
     """What the values are worth to a function of q that has the gradient `pull` [N, S, A] there: worth [N, S].
 
@@ -213,7 +213,7 @@ def pull_back(world, plans, policies, pull, worth, count):
     call(world.puller, (world, plans, policies, pull, worth, count))
 
 
-@_compiled
+@compiled
 def _pull_back(world, plans, policies, pull, worth, count):
     if world.by_updates:
         for n in range(count):
@@ -227,12 +227,13 @@ def _pull_back(world, plans, policies, pull, worth, count):
         _push(world, policies, pull, worth, n, arrived)
 
 
-@_compiled
+@inner
 def _push(world, policies, pull, worth, n, arrived):
     """The same for a large environment: what arrives in a state is credited to it and sent on, to and fro."""
     num_states, num_actions = world.num_states, world.num_actions
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
-    arrived[:] = 0.0
+    for s in range(num_states):
+        arrived[s] = 0.0
     for s in range(num_states):
         worth[n, s] = 0.0
         for a in range(num_actions):

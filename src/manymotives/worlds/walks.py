@@ -1,13 +1,13 @@
 """Step by step through an environment, as compiled loops: uniform numbers in, rows of what happened out."""
 
 import numpy as np
-from numba import njit
 
+from manymotives.jit import compiled
 from manymotives.planning.kernels import plan_batch
 from manymotives.planning.lanes import WIDTH
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def walk(indptr, next_states, cumulative, policy, available, is_terminal, start, uniforms):
     """One task under a fixed policy (running sums over actions): rows of (episode, state, action, next state)."""
     num_episodes, length, _ = uniforms.shape
@@ -32,7 +32,7 @@ def walk(indptr, next_states, cumulative, policy, available, is_terminal, start,
     return rows[:made]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def learning_walk(
     indptr, next_states, cumulative, rewards, allowed, is_terminal, start, discount, settings, uniforms, limit
 ):
