@@ -7,7 +7,7 @@ from arviz_stats.base import array_stats
 import manymotives as mm
 from manymotives.inference import chains
 from manymotives.inference.curvature import frames
-from manymotives.inference.latent import judge
+from manymotives.inference.latent import path_judge
 from manymotives.planning.warm import world_of
 from test_hmc import HOUSE, MODELS, RNG, bound
 
@@ -25,7 +25,7 @@ def test_frames_are_those_of_the_information_in_choices(name):
     visits = target.counts.sum(axis=2, keepdims=True)
 
     def log_policies(hyper_z, task_z):
-        judge(world, target.anatomy, data, room, hyper_z, task_z)
+        path_judge(world, target.anatomy, data, room, hyper_z, task_z)
         tasks = room.tasks[: target.num_tasks].copy()
         found = target.log_policies(tasks, np.arange(target.num_tasks))
         return np.where(np.isfinite(found), found, 0.0)
@@ -43,7 +43,7 @@ def test_frames_are_those_of_the_information_in_choices(name):
 
     weight = visits * np.exp(log_policies(hyper_z, task_z)) * HOUSE.available
     by_task, by_population = slopes(moved_task, target.num_coordinates), slopes(moved_population, target.num_hyper)
-    judge(world, target.anatomy, data, room, hyper_z, task_z)
+    path_judge(world, target.anatomy, data, room, hyper_z, task_z)
     found = frames(target, room.tasks[: target.num_tasks].copy(), room.bends, room.hyper_bends)
     for m, frame in enumerate(found[0]):
         information = np.einsum("isa,jsa,sa->ij", by_task[:, m], by_task[:, m], weight[m])
