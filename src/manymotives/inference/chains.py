@@ -31,6 +31,7 @@ CURVED = (1, 2, 4, 7, 11, 16)  # of them, those after which curvature is looked 
 WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
 HYPER_TARGET = 0.44  # … and in one
 PATH_TARGET = 0.8  # of Hamiltonian paths (Betancourt, Byrne & Girolami 2014)
+MOST_TOGETHER = 12  # steps of a population's path
 MANY = 100  # coordinates of a task, whose covariances are not learnt from some hundred draws: curvature tells more
 CLIMB = 10  # steps at most from the prior towards the peak of a posterior with that many
 STARTS = 64  # prior draws among which a chain's start is chosen, by likelihood
@@ -381,8 +382,13 @@ def _pace(target: Target, task_step: np.ndarray, hyper_step: np.ndarray) -> np.n
     if target.num_hyper == 0:
         is_sparse = target.anatomy.link == NORMALISED  # or may be: Gaussian rewards leave nothing to jumps
         return np.array([int(is_sparse), np.clip(round(3.0 / float(np.median(task_step))), 6, 200), 0])
-    together = int(np.clip(round(100.0 * float(np.median(hyper_step))), 2, 12))
+    together = steps_together(hyper_step)
     return np.array([5 - round(together / 6), 4, together])
+
+
+def steps_together(step: np.ndarray) -> int:
+    """How many steps a population's path has at most: the shorter they are, the fewer, as none would be enough."""
+    return int(np.clip(round(100.0 * float(np.median(step))), 2, MOST_TOGETHER))
 
 
 def _only_follows(target: Target) -> bool:

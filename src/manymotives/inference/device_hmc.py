@@ -29,17 +29,17 @@ import numpy as np
 from jax import lax
 
 from manymotives.errors import InputError
-from manymotives.inference.chains import PATH_TARGET, Settings, starting_point
+from manymotives.inference.chains import MOST_TOGETHER, PATH_TARGET, Settings, starting_point, steps_together
 from manymotives.inference.device_density import judge_tasks, populations_at, tasks_at
 from manymotives.inference.device_layout import Data, Layout, data_of, layout_of
-from manymotives.inference.device_sweeps import GIVEN_PATHS, State, Tuning, sweep
+from manymotives.inference.device_sweeps import GIVEN_PATHS, Pace, State, Tuning, sweep
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.planning import plan
 
-LONGEST_PATHS = (4, 16, 6)  # steps of tasks', populations' and given populations' paths; drawn once for all chains
+MOST_STEPS = 6  # of tasks' paths, and of populations' given their tasks
 SUPERCHAINS = 16
 ADAPTATIONS = 12  # of shapes, during warm-up
 SETTLED = 0.85  # share of warm-up after which only steps are tuned
@@ -166,15 +166,15 @@ class Chains:
         self.key, key = jax.random.split(self.key)
         begin = jnp.asarray(self.sweeps, jnp.float64)
         self.state, self.tuning = _warm_up(
-            self.layout, self.data, self.state, self.tuning, key, self._lengths(sweeps), begin, jnp.asarray(learning)
+            self.layout, self.data, self.state, self.tuning, key, self._pace(sweeps, True), begin, jnp.asarray(learning)
         )
         self.sweeps += sweeps
 
     def draw(self, count: int, thin: int) -> tuple[np.ndarray, ...]:
         """u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; how often paths and refreshments [C, M] led on."""
         self.key, key = jax.random.split(self.key)
-        lengths = self._lengths(count * thin).reshape(count, thin, -1)
-        self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, lengths)
+        pace = jax.tree.map(lambda each: each.reshape(count, thin, *each.shape[1:]), self._pace(count * thin, False))
+        self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, pace)
         tasks, hyper, likelihood, accepted, refreshed = map(np.asarray, made)
         return (
             np.ascontiguousarray(tasks.transpose(3, 0, 2, 1)),
@@ -184,10 +184,22 @@ class Chains:
             refreshed.T,
         )
 
-    def _lengths(self, sweeps: int) -> Any:
-        """[sweeps, 2 + GIVEN_PATHS] steps of each path."""
-        longest = np.repeat(LONGEST_PATHS, (1, 1, GIVEN_PATHS))
-        return jnp.asarray(self.rng.integers(1, longest + 1, size=(sweeps, len(longest))), jnp.int32)
+    def _pace(self, sweeps: int, is_warm_up: bool) -> Pace:
+        """Of each sweep: how many steps paths have is drawn, once for all chains.
+
+        Where steps are short, paths lead nowhere and are cut short, but not in warm-up, which would learn less.
+        """
+        alone, together = MOST_STEPS, MOST_TOGETHER
+        if not is_warm_up:
+            alone = int(np.clip(round(8.0 * float(np.median(self.tuning.task_step))), 2, MOST_STEPS))
+            together = steps_together(np.asarray(self.tuning.hyper_step)) if self.layout.num_hyper else 1
+        pace = Pace(
+            self.rng.integers(1, alone + 1, size=sweeps),
+            self.rng.integers(1, together + 1, size=sweeps),
+            self.rng.integers(1, MOST_STEPS + 1, size=(sweeps, GIVEN_PATHS)),
+            np.full(sweeps, 2 if is_warm_up else 1),
+        )
+        return jax.tree.map(lambda each: jnp.asarray(each, jnp.int32), pace)
 
 
 def superchains(chains: int) -> np.ndarray:
@@ -208,15 +220,15 @@ def _judged_state(layout: Layout, data: Data, hyper_z: Any, task_z: Any, actions
 
 @partial(jax.jit, static_argnums=0)
 def _warm_up(
-    layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, lengths: Any, begin: Any, learning: Any
+    layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pace: Pace, begin: Any, learning: Any
 ) -> tuple[State, Tuning]:
     """Sweeps in which steps adapt; then frames of the shape of all that was seen."""
-    count, chains = len(lengths), state.task_z.shape[2]
+    count, chains = len(pace.tasks), state.task_z.shape[2]
 
-    def one(carry: tuple[Any, ...], given: tuple[Any, Any, Any]) -> tuple[Any, None]:
+    def one(carry: tuple[Any, ...], given: tuple[Any, Pace, Any]) -> tuple[Any, None]:
         state, tuning, of_tasks, of_populations = carry
-        key, steps, t = given
-        state, tally = sweep(layout, data, tuning, state, key, steps)
+        key, pace, t = given
+        state, tally = sweep(layout, data, tuning, state, key, pace)
         gain = (begin + t + 1.0) ** -0.5
 
         def adapted(step: Any, chances: Any) -> Any:
@@ -236,7 +248,7 @@ def _warm_up(
         return jnp.zeros((size, each), z.dtype), jnp.zeros((size, size, each), z.dtype)
 
     first = (state, tuning, nothing(state.task_z), nothing(state.hyper_z))
-    each = (jax.random.split(key, count), lengths, jnp.arange(count, dtype=begin.dtype))
+    each = (jax.random.split(key, count), pace, jnp.arange(count, dtype=begin.dtype))
     (state, tuning, of_tasks, of_populations), _ = lax.scan(one, first, each)
     seen = count - count // 2
     task_frame, task_stretch = _reshaped(tuning.task_frame, of_tasks, seen, chains)
@@ -279,24 +291,22 @@ def _reshaped(frame: Any, moments: tuple[Any, Any], sweeps: int, chains: int) ->
 
 
 @partial(jax.jit, static_argnums=0)
-def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, lengths: Any) -> tuple[State, Any]:
+def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pace: Pace) -> tuple[State, Any]:
     """Every thin-th sweep: u [N, D, M, C], h [N, H, G, C], log-likelihoods [N, M, C]; rates [M, C]."""
-    count, thin, _ = lengths.shape
+    count, thin = pace.tasks.shape
 
-    def sweeps(carry: tuple[Any, ...], given: tuple[Any, Any]) -> tuple[Any, None]:
+    def sweeps(carry: tuple[Any, ...], given: tuple[Any, Pace]) -> tuple[Any, None]:
         state, accepted, refreshed = carry
         state, tally = sweep(layout, data, tuning, state, *given)
         return (state, accepted + tally.tasks, refreshed + tally.refreshments), None
 
-    def one(carry: tuple[Any, ...], given: tuple[Any, Any]) -> tuple[Any, Any]:
-        key, steps = given
-        carry, _ = lax.scan(sweeps, carry, (jax.random.split(key, thin), steps))
+    def one(carry: tuple[Any, ...], given: tuple[Any, Pace]) -> tuple[Any, Any]:
+        key, pace = given
+        carry, _ = lax.scan(sweeps, carry, (jax.random.split(key, thin), pace))
         state = carry[0]
         h, values, _ = populations_at(layout, data, state.hyper_z)
         return carry, (tasks_at(layout, data, values, state.task_z)[0], h, state.likelihood)
 
     nothing = jnp.zeros_like(state.likelihood)
-    (state, accepted, refreshed), made = lax.scan(
-        one, (state, nothing, nothing), (jax.random.split(key, count), lengths)
-    )
+    (state, accepted, refreshed), made = lax.scan(one, (state, nothing, nothing), (jax.random.split(key, count), pace))
     return state, (*made, accepted / (count * thin), refreshed / (count * thin))

@@ -23,7 +23,15 @@ from manymotives.inference.device_faint import Place, exchange, has_faint, move_
 from manymotives.inference.device_layout import Data, Layout
 
 GIVEN_PATHS = 2  # of a population given its tasks
-FAINT_MOVES = 2
+
+
+class Pace(NamedTuple):
+    """How many steps the paths of a sweep have; the same in all chains."""
+
+    tasks: Any
+    populations: Any
+    given: Any  # [GIVEN_PATHS]
+    faint: Any  # how many moves of concentrations with faint rewards it has, each with an exchange
 
 
 class State(NamedTuple):
@@ -55,8 +63,8 @@ class Tally(NamedTuple):
     given: Any  # [G, C]
 
 
-def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, steps: Any) -> tuple[State, Tally]:
-    """All moves of all chains once; `steps` [2 + GIVEN_PATHS] of paths."""
+def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, pace: Pace) -> tuple[State, Tally]:
+    """All moves of all chains."""
     refresh_key, task_key, carry_key, given_key, faint_key, total_key = jax.random.split(key, 6)
     _, values, _ = populations_at(layout, data, state.hyper_z)
     state, refreshments = _refresh(layout, data, values, state, refresh_key)
@@ -64,7 +72,7 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
     judge = partial(judge_tasks, layout, data, values)
     start = judge(state.task_z, state[2:], again=True)
     z, found, chance, follows = _follow(
-        judge, state.task_z, start, tuning.task_frame, tuning.task_step, steps[0], task_key
+        judge, state.task_z, start, tuning.task_frame, tuning.task_step, pace.tasks, task_key
     )
     state = _moved(state, state.hyper_z, jnp.where(follows[None], z, state.task_z), found, follows)
     if layout.num_hyper == 0:
@@ -79,7 +87,7 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
 
     start = judge_carried(state.hyper_z, state[2:], again=True)
     z, found, carried, follows = _follow(
-        judge_carried, state.hyper_z, start, tuning.hyper_frame, tuning.hyper_step, steps[1], carry_key
+        judge_carried, state.hyper_z, start, tuning.hyper_frame, tuning.hyper_step, pace.populations, carry_key
     )
     each = jnp.repeat(follows, layout.group_size, axis=0)
     state = _moved(state, jnp.where(follows[None], z, state.hyper_z), state.task_z, found, each)
@@ -97,20 +105,18 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, st
         z, _, chance, follows = _follow(judge_alone, hyper_z, start, tuning.hyper_frame, tuning.given_step, count, key)
         return jnp.where(follows[None], z, hyper_z), chance
 
-    hyper_z, given = lax.scan(alone, state.hyper_z, (jax.random.split(given_key, GIVEN_PATHS), steps[2:]))
+    hyper_z, given = lax.scan(alone, state.hyper_z, (jax.random.split(given_key, GIVEN_PATHS), pace.given))
     _, values, _ = populations_at(layout, data, hyper_z)
     u = with_totals(layout, data, values, u, total_key)  # populations have moved as if there were none
     if has_faint(layout):
-        keys = jax.random.split(faint_key, FAINT_MOVES)
-        first = Place(hyper_z, u, *state[2:])
 
-        def moved(place: Place, key: Any) -> tuple[Place, None]:
-            keys = jax.random.split(key)
+        def moved(k: Any, place: Place) -> Place:
+            keys = jax.random.split(jax.random.fold_in(faint_key, k))
             place = move_faint(layout, data, place, keys[0])
             _, values, _ = populations_at(layout, data, place.hyper_z)
-            return exchange(layout, data, values, place, keys[1]), None
+            return exchange(layout, data, values, place, keys[1])
 
-        (hyper_z, u, *seen), _ = lax.scan(moved, first, keys)
+        hyper_z, u, *seen = lax.fori_loop(0, pace.faint, moved, Place(hyper_z, u, *state[2:]))
         state = State(hyper_z, state.task_z, *seen)
         _, values, _ = populations_at(layout, data, hyper_z)
     state = state._replace(hyper_z=hyper_z, task_z=latent_of(layout, data, values, u, state.task_z))
