@@ -175,14 +175,7 @@ class Chains:
         self.key, key = jax.random.split(self.key)
         pace = jax.tree.map(lambda each: each.reshape(count, thin, *each.shape[1:]), self._pace(count * thin, False))
         self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, pace)
-        tasks, hyper, likelihood, accepted, refreshed = map(np.asarray, made)
-        return (
-            np.ascontiguousarray(tasks.transpose(3, 0, 2, 1)),
-            np.ascontiguousarray(hyper.transpose(3, 0, 2, 1)),
-            np.ascontiguousarray(likelihood.transpose(2, 0, 1)),
-            accepted.T,
-            refreshed.T,
-        )
+        return tuple(map(np.asarray, made))
 
     def _pace(self, sweeps: int, is_warm_up: bool) -> Pace:
         """Of each sweep: how many steps paths have is drawn, once for all chains.
@@ -292,7 +285,7 @@ def _reshaped(frame: Any, moments: tuple[Any, Any], sweeps: int, chains: int) ->
 
 @partial(jax.jit, static_argnums=0)
 def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pace: Pace) -> tuple[State, Any]:
-    """Every thin-th sweep: u [N, D, M, C], h [N, H, G, C], log-likelihoods [N, M, C]; rates [M, C]."""
+    """Every thin-th sweep: u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; rates [C, M]."""
     count, thin = pace.tasks.shape
 
     def sweeps(carry: tuple[Any, ...], given: tuple[Any, Pace]) -> tuple[Any, None]:
@@ -309,4 +302,6 @@ def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pa
 
     nothing = jnp.zeros_like(state.likelihood)
     (state, accepted, refreshed), made = lax.scan(one, (state, nothing, nothing), (jax.random.split(key, count), pace))
-    return state, (*made, accepted / (count * thin), refreshed / (count * thin))
+    tasks, hyper, likelihood = made  # turned round here: a device takes no time for it
+    turned = (tasks.transpose(3, 0, 2, 1), hyper.transpose(3, 0, 2, 1), likelihood.transpose(2, 0, 1))
+    return state, (*turned, accepted.T / (count * thin), refreshed.T / (count * thin))
