@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 import manymotives as mm
 import oracles
+from cases import in_turn
 from manymotives.baselines.common import checked_problem
 from manymotives.baselines.expectations import checked_features
 from manymotives.baselines.maximum_causal_entropy import Dual
@@ -358,7 +359,7 @@ def value_of_the_game(environment, demonstrated, start, features):
     return -linprog(cost, A_ub=less, b_ub=-demonstrated, A_eq=flow, b_eq=start, bounds=bounds).fun
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", in_turn(range(3), every=3))
 def test_mwal_keeps_its_bound(seed):
     environment = mm.worlds.DirichletMDP(states=5, actions=3, concentration=0.3, seed=seed, discount=0.9)
     truth = np.random.default_rng(seed).dirichlet(np.ones(5))

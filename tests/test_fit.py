@@ -15,6 +15,7 @@ from arviz_stats import mcse
 from scipy import stats
 
 import manymotives as mm
+from cases import in_turn
 from manymotives import families
 from manymotives.inference import Progress
 from manymotives.inference.weights import effective_size, pareto_k, resampled
@@ -49,9 +50,7 @@ def demonstrations(environment=CHAIN, tasks=("ann", "bob"), steps=20, episodes=2
     )
 
 
-@pytest.mark.parametrize("sharing", SHARING)
-@pytest.mark.parametrize("reward", REWARDS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=3))
 def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.inference.empirical_bayes.ROUNDS", 3)  # what it returns, not how good it is
     monkeypatch.setattr("manymotives.inference.empirical_bayes.AVERAGED", 2)
@@ -113,8 +112,9 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
 # ---- properties ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reward", ["Dirichlet", "Beta", "Gaussian"])
-@pytest.mark.parametrize("method", ["Gibbs", "Metropolis"])
+@pytest.mark.parametrize(
+    ("reward", "method"), in_turn(["Dirichlet", "Beta", "Gaussian"], ["Gibbs", "Metropolis"], every=2)
+)
 def test_random_choice_teaches_nothing(method, reward):
     """With an inverse temperature of zero the posterior is the prior."""
     kind = {"Gibbs": mm.Gibbs, "Metropolis": mm.Metropolis}[method]

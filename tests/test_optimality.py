@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.inference import Progress
 from places import HOUSE, TRIANGLE
 
@@ -40,9 +41,10 @@ def run(model, environment, counts, draws=500, seed=0):
     return mm.OptimalityMonteCarlo(draws=draws).run(target, seed=seed, progress=Progress(False))
 
 
-@pytest.mark.parametrize("factorisation", ["reward_given_policy", "policy_given_reward"])
-@pytest.mark.parametrize("sharing", SHARING)
-@pytest.mark.parametrize("reward", REWARDS)
+@pytest.mark.parametrize(
+    ("reward", "sharing", "factorisation"),
+    in_turn(REWARDS, SHARING, ["reward_given_policy", "policy_given_reward"], every=2),
+)
 def test_every_model_gives_a_whole_posterior(reward, sharing, factorisation, tmp_path):
     model = mm.PolicyOptimalityModel(REWARDS[reward], sharing=SHARING[sharing], factorisation=factorisation)
     given = reward in ("an array", "a set on pairs")

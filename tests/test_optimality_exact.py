@@ -8,6 +8,7 @@ from scipy import special, stats
 
 import manymotives as mm
 import plain_optimality as plain
+from cases import in_turn
 from manymotives.inference import Progress
 from manymotives.inference.device_integral import Device
 from manymotives.inference.integral import integrate
@@ -54,8 +55,9 @@ def random_problem(seed, states=4, actions=3, rewards=7, policies=5, on="state")
 # ---- the loss matrix ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("on", ["state", "state_action"])
-@pytest.mark.parametrize("world", ["random", "house", "wide", "sparse"])
+@pytest.mark.parametrize(
+    ("world", "on"), in_turn(["random", "house", "wide", "sparse"], ["state", "state_action"], every=2)
+)
 def test_loss_matrix(world, on):
     if world == "house":
         environment, rng = HOUSE, np.random.default_rng(1)
@@ -107,7 +109,7 @@ def test_float32_losses_are_float64_ones_to_six_digits():
 # ---- the integral --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", in_turn(PRIORS, every=2))
 def test_the_integral_is_the_numerical_one(name):
     """With ties, with a measure that is zero somewhere, and with losses beyond the prior's end; to 1e-10."""
     optimality, exact = PRIORS[name]
@@ -216,7 +218,7 @@ class Given(mm.DirichletPolicy):
         return self.policies[: len(concentrations), task]
 
 
-@pytest.mark.parametrize("empty", ["condition", "drop", "prior"])
+@pytest.mark.parametrize("empty", in_turn(["condition", "drop", "prior"], every=2))
 def test_algorithm_2_is_the_plain_loop(empty):
     """The same policies, so the same weights to rounding; then its own policies, and the same to Monte Carlo error."""
     environment, rewards, _, rng = random_problem(6, rewards=6)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.inference.integral import integrate
 from manymotives.optimality import log_survival_of
 from manymotives.planning import Contest
@@ -91,7 +92,7 @@ METHOD = mm.OptimalityMonteCarlo(draws=300)
 SIZE = {"tasks": 3, "steps": 15, "replications": 60, "progress": False}
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", in_turn(STORIES, every=2))
 def test_the_truth_is_one_more_draw(name):
     found = mm.calibrate(STORIES[name], TRIANGLE, METHOD, seed=4, **SIZE)
     assert found.p_value > FAILURE / len(STORIES), found

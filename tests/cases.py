@@ -1,0 +1,19 @@
+"""Some of many cases for `make test`, all of them for `make test-long`."""
+
+import itertools
+
+import pytest
+
+
+def in_turn(*axes, every):
+    """The product of all axes, of which every so-manyth is short; the others are long.
+
+    Cases count by the sum of their places on the axes: with axes no shorter than `every`, each value of one meets each
+    value of any other in some short case.
+    """
+    cases = []
+    for case in itertools.product(*(enumerate(axis) for axis in axes)):
+        is_short = sum(place for place, _ in case) % every == 0
+        values = [value for _, value in case]
+        cases.append(pytest.param(*values, marks=[] if is_short else pytest.mark.long))
+    return cases
