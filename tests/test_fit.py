@@ -147,8 +147,11 @@ def test_one_task_with_fixed_hyperparameters_is_the_single_task_model():
         assert np.array_equal(one.rewards, other.rewards)
 
 
-@pytest.mark.parametrize("rule", [mm.Softmax(4.0, lapse=0.1), mm.SoftOptimal(4.0)], ids=["softmax", "soft"])
-@pytest.mark.parametrize("kind", [mm.Gibbs, mm.Metropolis])
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    in_turn([mm.Softmax(4.0, lapse=0.1), mm.SoftOptimal(4.0)], [mm.Gibbs, mm.Metropolis], every=2),
+    ids=str,
+)
 def test_the_compiled_likelihood_is_the_one_of_numpy(kind, rule):
     """Chains carry the log-likelihood that planning and plain NumPy give their draws; also where planning sweeps."""
     tall = mm.worlds.GridWorld((12, 12), slip=0.1, discount=0.9)  # past what is solved densely

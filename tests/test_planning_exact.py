@@ -59,8 +59,7 @@ def planners(monkeypatch):
     }
 
 
-@pytest.mark.parametrize("on", ["state", "state_action"])
-@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+@pytest.mark.parametrize(("way", "on"), in_turn(["compiled", "sparse", "jax"], ["state", "state_action"], every=2))
 def test_plans_agree_with_enumeration_of_all_policies(way, on, monkeypatch):
     for environment, rewards, case in problems(on):
         best, policies = oracles.best_by_enumeration(**case)
@@ -316,8 +315,9 @@ def test_loss_is_the_papers_sum():
     np.testing.assert_allclose(mm.loss(environment, back, environment.reward), (best - poor).sum(), atol=EXACT)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("inverse_temperature", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize(
+    ("dtype", "inverse_temperature"), in_turn([jnp.float32, jnp.float64], [1.0, 30.0, 1000.0], every=2)
+)
 def test_soft_plans_of_patient_agents_converge_and_their_policies_sum_to_one(dtype, inverse_temperature):
     """γ = .9999: values of 10⁴, of which a softmax feels the fourth decimal."""
     environment = mm.worlds.RandomMDP(states=8, actions=4, discount=0.9999)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import chromium
 import manymotives as mm
+from cases import in_turn
 from manymotives.cli import app
 from test_report import NASTY, FakeScore
 
@@ -64,9 +65,9 @@ def scored(folder):
     return page
 
 
-@pytest.mark.parametrize("name", ["mrp", "mpo", "scored"])
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [375, 1200])
+@pytest.mark.parametrize(
+    ("name", "dark", "width"), in_turn(["mrp", "mpo", "scored"], [False, True], [375, 1200], every=2)
+)
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, dark=dark)
     assert browser.complaints == []

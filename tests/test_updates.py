@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.planning.warm import _plan_again, _pull_back, empty_plans, world_of
 
 PLACES = {
@@ -17,9 +18,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("on", ["state", "state_action"])
-@pytest.mark.parametrize("step", [0.02, 1.0])
+@pytest.mark.parametrize(("name", "on", "step"), in_turn(PLACES, ["state", "state_action"], [0.02, 1.0], every=2))
 def test_updated_plans_are_plans(name, on, step):
     """Over more changes than an inverse is kept for."""
     environment = PLACES[name]
