@@ -1,5 +1,7 @@
 """Shapes of paths from curvature, where tasks have too many coordinates to learn them from draws."""
 
+import warnings
+
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -75,3 +77,14 @@ def test_paths_with_such_shapes_draw_from_the_same_posterior(name, monkeypatch):
         errors.append([array_stats.mcse(drawn[..., s], chain_axis=0, draw_axis=1) for s in range(drawn.shape[2])])
     away = np.abs(means[0] - means[1]) / np.hypot(*errors)
     assert away.max() < 4.0
+
+
+def test_one_task_with_many_rewards_says_nothing_on_the_way(capfd):
+    """No population, whose frame would be of no size; means of zero, which are no scales."""
+    grid = mm.worlds.GridWorld((11, 10), slip=0.0, discount=0.9)
+    seen = mm.simulate(grid, np.zeros(grid.num_states), mm.Softmax(1.0), steps=5, seed=0)
+    model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=10.0), mm.Softmax(1.0), mm.Separate())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        mm.fit(model, grid, seen, mm.HMC(chains=1, draws=4, warmup=20, patience=1), progress=False)
+    assert "DTRTRI" not in "".join(capfd.readouterr())

@@ -75,12 +75,11 @@ def prior_shape(
     share = 1.0 / (1.0 + np.exp(-np.clip(u, -300.0, 300.0)))
     normal_scale = np.where(b > 0, b, 1.0)
     kind = [kinds == GAMMA, kinds == BETA, kinds == HALF_NORMAL]
-    slope = np.select(
-        kind, [a - b * grown, a - (a + b) * share, 1 - (grown / a) ** 2], default=-(u - a) / normal_scale**2
-    )
+    in_scales = grown / np.where(kind[2], a, 1.0)
+    slope = np.select(kind, [a - b * grown, a - (a + b) * share, 1 - in_scales**2], default=-(u - a) / normal_scale**2)
     curvature = np.select(
         kind,
-        [b * grown, (a + b) * share * (1 - share), 2 * (grown / a) ** 2],
+        [b * grown, (a + b) * share * (1 - share), 2 * in_scales**2],
         default=np.broadcast_to(1 / normal_scale**2, u.shape),
     )
     return slope, np.maximum(curvature, 1e-8)
@@ -102,7 +101,7 @@ def frames(
     tasks, populations = np.empty_like(information), np.empty((target.num_groups, num_hyper, num_hyper))
     for m in range(len(u)):  # one at a time: these matrices may be large
         tasks[m] = _frame(bends[m, :, 0, None] * information[m] * bends[m, :, 0])
-    for g in range(target.num_groups):
+    for g in range(target.num_groups if num_hyper else 0):
         carried = np.zeros((num_hyper + 1, num_hyper + 1))  # the last is for parameters that are known: source −1
         into = [bends[..., 1 + column] * np.append(hyper_bends[g], 0.0)[source[:, column]] for column in range(2)]
         for one in range(2):
