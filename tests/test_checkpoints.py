@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import manymotives as mm
-from manymotives.checkpoints import earlier_run, fit_in_blocks, identity_of, is_unfinished
+from manymotives.checkpoints import _presses, earlier_run, fit_in_blocks, identity_of, is_unfinished
 from manymotives.cli import app
 from manymotives.inference import InParts
 from manymotives.inference.progress import Report
@@ -180,6 +180,31 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
 
 # background jobs are started with Ctrl-C ignored, and so would be what they start
 UNIGNORED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
+def test_ctrl_c_where_nothing_can_be_raised_is_noted_and_not_reported(monkeypatch):
+    """As in a callback of Python's garbage collector, where a KeyboardInterrupt would be printed and lost."""
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: reported.append(lost.exc_type))
+
+    class Closing:
+        def __init__(self, close):
+            self.close = close
+
+        def __del__(self):
+            self.close()
+
+    def stumble():
+        raise ValueError("something else")
+
+    with _presses() as pressed:
+        Closing(lambda: signal.raise_signal(signal.SIGINT))
+        assert pressed.is_set()
+        assert reported == []
+        Closing(stumble)
+        assert reported == [ValueError]
+    Closing(lambda: signal.raise_signal(signal.SIGINT))
+    assert reported == [ValueError, KeyboardInterrupt]
 
 
 @pytest.mark.parametrize("when", ["after a checkpoint", pytest.param("before any", marks=pytest.mark.long)])

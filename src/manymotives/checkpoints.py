@@ -8,6 +8,7 @@ Chains restore their state, so however a run is cut into blocks, its draws are t
 import hashlib
 import json
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -91,9 +92,13 @@ def fit_in_blocks(
 
 @contextmanager
 def _presses() -> Iterator[threading.Event]:
-    """Whether Ctrl-C was pressed: whoever makes a block may catch it, and have the block's draws nonetheless."""
+    """Whether Ctrl-C was pressed: whoever makes a block may catch it, and have the block's draws nonetheless.
+
+    So may Python itself, where nothing can be raised (while it collects garbage, say): it is then noted all the same,
+    and Python's report of it would only alarm.
+    """
     pressed = threading.Event()
-    usual = signal.getsignal(signal.SIGINT)
+    usual, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield pressed
         return
@@ -102,11 +107,17 @@ def _presses() -> Iterator[threading.Event]:
         pressed.set()
         return usual(number, frame)
 
+    def report_others(lost: Any) -> None:
+        if lost.exc_type is not KeyboardInterrupt:
+            report(lost)
+
     signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = report_others
     try:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, usual)
+        sys.unraisablehook = report
 
 
 def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:
