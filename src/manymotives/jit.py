@@ -3,7 +3,8 @@
 A function that Python calls has a wrapper that takes its arguments out of Python objects. With a dozen arrays in each
 of five tuples that takes longer to compile than most functions here, so those that are called from compiled functions
 alone have none: called from Python, which tests do, they are plain Python. They are not kept on disk either, but in the
-function that calls them.
+function that calls them. Numba's cache watches the file of that function alone: after a change in what it calls,
+`find src -name "*.nb[ic]" -delete`, or old code keeps running.
 """
 
 from numba import njit

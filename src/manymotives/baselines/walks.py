@@ -2,7 +2,7 @@
 
 With W = (I − γ P_π)⁻¹ at hand, a reward that changes by δ in state k changes V^π by δ W(·, k), and one backup tells
 whether π is still optimal. If not, another action in one state changes one row of I − γ P_π, and W by a product of two
-vectors (Sherman & Morrison). Reads `models/likelihood.py`: touch this file after a change there.
+vectors (Sherman & Morrison).
 """
 
 import math

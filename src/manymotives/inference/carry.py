@@ -2,8 +2,6 @@
 
 Without it chains crawl: few choices leave a task's reward near its population, many tasks leave the population near its
 tasks, and neither can move without the other.
-
-Called from `sweeps`: that is the file to touch after a change here.
 """
 
 import math

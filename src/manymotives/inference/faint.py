@@ -8,8 +8,6 @@ than e^−FAINT times the largest of the task's other rewards. α is drawn given
 
 and then the faint ones from p(x_m | α, x_m < limit_m). Had choices not depended on them at all, that would be an exact
 draw; as they do a little, it is accepted with the ratio of likelihoods.
-
-Called from `sweeps`: that is the file to touch after a change here.
 """
 
 import math

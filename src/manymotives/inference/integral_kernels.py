@@ -1,7 +1,4 @@
-"""The compiled sums behind `integral.py`, and the compiled sampler of shared rewards.
-
-Numba's cache watches this file, not `families.py`: after a change there, touch this one.
-"""
+"""The compiled sums behind `integral.py`, and the compiled sampler of shared rewards."""
 
 import math
 

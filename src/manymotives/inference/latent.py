@@ -5,8 +5,6 @@ A task's coordinate is u = T(z; a, b), a population's h = T(z; constants), where
 carries its tasks along. What T does to densities is counted, so that T only has to be good, not right.
 
 The gradient goes back the same way: choices → values → rewards (one adjoint solve) → u → z, and the population's z.
-
-Called from `sweeps`: that is the file to touch after a change here.
 """
 
 import math

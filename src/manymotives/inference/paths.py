@@ -6,8 +6,6 @@ follow theirs at once, each with a step of its own and each accepted or not by i
 tasks' z.
 
 How many steps a path has is drawn anew each time: paths of one length may come back to where they began.
-
-Called from `sweeps`: that is the file to touch after a change here.
 """
 
 import math

@@ -3,8 +3,6 @@
 A density here sees the tasks only through two sums for each coordinate (`families.statistics`), so that a thousand
 tasks cost as little as two once they are added up. The concentrations of Dirichlet rewards are moved given the tasks'
 shares alone, with the sums Σ x they are shares of integrated out; `refresh_totals` draws those sums afterwards.
-
-Numba's cache watches `sweeps.py`, not this file: after a change here, touch that one.
 """
 
 import math

@@ -19,9 +19,7 @@ x ~ Gamma(α, 1): the population is moved given the shares alone (Σ x integrate
 population.
 
 Arrays are taken out of their tuples before any loop: each `state.tasks[m, d]` inside one would count two references up
-and down, atomically, which costs more than the arithmetic. Numba's cache watches this file, not those it takes
-functions from (`carry`, `populations`, `trials`, `faint`, `paths`, `latent`, `families`, `likelihood`, `gradient`,
-`warm`, `updates`, `kernels`): after a change there, touch this one.
+and down, atomically, which costs more than the arithmetic.
 """
 
 import math

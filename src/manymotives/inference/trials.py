@@ -1,7 +1,4 @@
-"""Proposals for many tasks at a time, compiled: begun where the tasks are, planned for together, judged by likelihood.
-
-Called from `sweeps`: that is the file to touch after a change here.
-"""
+"""Proposals for many tasks at a time, compiled: begun where tasks are, planned for together, judged by likelihood."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""How the probability of choices changes with values, temperature and lapse rate: compiled, from counts.
-
-Called from `inference/latent.py`: that is the file to touch after a change here.
-"""
+"""How the probability of choices changes with values, temperature and lapse rate: compiled, from counts."""
 
 import math
 

@@ -6,7 +6,6 @@ NEON: eight). Sixteen, not eight, because the dependent steps of an elimination 
 unless two registers are in flight.
 
 Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row at a time; `row` counts in lanes.
-Numba's cache watches `kernels.py`, not this file: after a change here, touch that one.
 """
 
 import operator

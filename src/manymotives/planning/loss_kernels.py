@@ -6,8 +6,6 @@
 so a policy needs one inverse, and each reward one product with it, of which only the largest entry is kept: nothing
 of size policies × rewards × states is ever stored. All terms are non-negative, so nothing cancels: small losses have
 all their digits, and the loss of an optimal policy is zero.
-
-Numba's cache watches this file, not `lanes.py`: after a change there, touch this one.
 """
 
 import numpy as np
