@@ -36,7 +36,7 @@ def main() -> None:
             print(f"\n{name} MDP, rate {rate}", flush=True)
             ours, drawn, every = on_device(target, device, chains, warmup)
             theirs, drawn_there, every_there = compiled(target)
-            print(f"  {drawn / drawn_there:.0f} × without warm-up on either side, {every / every_there:.1f} × with both")
+            print(f"  {drawn / drawn_there:.0f} × as many without warm-up, {every / every_there:.1f} × with it")
             place, off = furthest(ours, theirs)
             print(f"  means differ by at most {off:.1f} standard errors ({place})", flush=True)
 
@@ -54,7 +54,7 @@ def problem(world: Any, rate: float) -> Target:
 
 
 def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr.Dataset, float, float]:
-    """Draws, and effective ones a second without and with start and warm-up: the second of two runs, already compiled."""
+    """Draws, and effective ones a second without and with start and warm-up: of the second run, already compiled."""
     times = []
     for seed in range(2):
         clock = [time.perf_counter()]

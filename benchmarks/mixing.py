@@ -110,7 +110,7 @@ def the_problem(rate: float, limit: float, dense: bool) -> None:
 def many_tasks() -> None:
     fitted("M = 100, rate .1", problem(0.1, 104, tasks=100), ROUND, 0, 90.0)
     fitted("M = 100, rate 10", problem(10.0, 104, tasks=100), ROUND, 0)
-    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(chains=8, draws=500, warmup=300, patience=8), 0)
+    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=400, warmup=300, patience=12), 0)
     print(f"  peak memory {peak_memory():.2f} GiB", flush=True)
 
 

@@ -1,5 +1,6 @@
 """Shapes of paths from curvature, where tasks have too many coordinates to learn them from draws."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -8,7 +9,7 @@ from arviz_stats.base import array_stats
 
 import manymotives as mm
 from manymotives.inference import chains
-from manymotives.inference.curvature import frames
+from manymotives.inference.curvature import frames, is_guide
 from manymotives.inference.latent import path_judge
 from manymotives.planning.warm import world_of
 from test_hmc import HOUSE, MODELS, RNG, bound
@@ -77,6 +78,31 @@ def test_paths_with_such_shapes_draw_from_the_same_posterior(name, monkeypatch):
         errors.append([array_stats.mcse(drawn[..., s], chain_axis=0, draw_axis=1) for s in range(drawn.shape[2])])
     away = np.abs(means[0] - means[1]) / np.hypot(*errors)
     assert away.max() < 4.0
+
+
+def test_frames_are_a_guide_where_curvature_is_alike():
+    sharp = np.diag([1.0, 0.1, 1.0])[None]  # steps ten times as long, if what is sharp here is sharp there
+    assert is_guide(sharp, sharp)
+    assert is_guide(sharp, np.diag([0.9, 0.15, 1.0])[None])
+    assert not is_guide(sharp, np.diag([1.0, 1.0, 0.1])[None])
+    assert not is_guide(np.eye(3)[None], np.eye(3)[None])  # nothing is sharp
+
+
+@pytest.mark.parametrize(
+    ("discount", "steps", "spread", "is_curved"), [(0.5, 2500, 1.0, True), (0.9, 50, 100.0, False)]
+)
+def test_chains_take_curvature_for_a_guide_only_where_it_is_one(discount, steps, spread, is_curved, monkeypatch):
+    """Many choices between things much alike; few between things of which one is a hundred times too good."""
+    monkeypatch.setattr(chains, "MANY", 20)
+    grid = mm.worlds.GridWorld((5, 5), slip=0.0, discount=discount)
+    rng = np.random.default_rng(0)
+    seen = mm.simulate(grid, [rng.normal(0.0, spread, size=25)], mm.Softmax(1.0), steps=steps, seed=0)
+    model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=max(10.0, spread)), mm.Softmax(1.0))
+    target = model.bind(grid, seen)
+    chain = chains.Chain(chains.hamiltonian_draws, target, 25, np.random.SeedSequence(0))
+    assert chain.is_curved
+    chain.run(100, 5, 1, threading.Event())
+    assert chain.is_curved == is_curved
 
 
 def test_one_task_with_many_rewards_says_nothing_on_the_way(capfd):

@@ -4,6 +4,7 @@ import itertools
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -15,6 +16,7 @@ from manymotives.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.families import BETA, GAMMA
 from manymotives.families import latent as compiled_latent
 from manymotives.inference import Progress, sweeps
+from manymotives.inference.device_choices import _inverse
 from manymotives.inference.device_density import (
     judge_given_tasks,
     judge_populations,
@@ -23,6 +25,7 @@ from manymotives.inference.device_density import (
     sums_of,
 )
 from manymotives.inference.device_families import latent, log_gamma_draws, placed
+from manymotives.inference.device_hmc import on
 from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.latent import latent_room, path_judge
 from manymotives.planning.warm import world_of
@@ -50,6 +53,18 @@ TOLERANCES = (1e-9, 1e-9, 1e-7, 1e-7)
 def demonstrations(environment, tasks=("ann", "bob"), steps=20, seed=0):
     rewards = np.random.default_rng(seed).dirichlet(np.ones(environment.num_states), size=len(tasks))
     return mm.simulate(environment, rewards, mm.Softmax(3.0), steps=steps, seed=seed, tasks=list(tasks))
+
+
+@pytest.mark.parametrize("states", [1, 3, 8, 17, 18])
+@pytest.mark.parametrize("discount", [0.95, 0.9999])
+def test_inverses_two_columns_at_a_time(states, discount):
+    rng = np.random.default_rng(states)
+    moves = discount * rng.dirichlet(np.full(states, 0.1), size=(states, 3))
+    policies = rng.dirichlet(np.ones(3), size=(4, 5, states))  # [M, C, S, A]
+    with on("cpu"):
+        found = np.asarray(_inverse(jnp.asarray(moves), jnp.asarray(policies.transpose(2, 3, 0, 1))))
+    expected = np.linalg.inv(np.eye(states) - np.einsum("mcsa,sat->mcst", policies, moves))
+    assert abs(found - expected.transpose(2, 3, 0, 1)).max() < 1e-11 * expected.max()
 
 
 def compiled(target, hyper_z, task_z):

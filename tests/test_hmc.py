@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 
 import manymotives as mm
 from manymotives import families
+from manymotives.diagnostics import mixing
+from manymotives.fit import _mixing_so_far
+from manymotives.inference import Progress
 from manymotives.inference.latent import find_latent, judge_again, latent_draws, latent_room, path_judge
 from manymotives.inference.sweeps import data_of
 from manymotives.planning.warm import world_of
@@ -146,6 +150,25 @@ def test_fit_goes_on_until_the_chains_have_mixed():
     assert not any("effective" in warning or "R-hat" in warning for warning in patient.warnings)
     assert "mixed: R-hat ≤ 1.0" in repr(patient)
     assert np.array_equal(patient.rewards[:, :60], impatient.rewards)  # the first ones are the same
+
+
+def test_many_tasks_are_looked_at_in_parts_with_the_same_answer():
+    rng = np.random.default_rng(0)
+    chains = rng.normal(size=(4, 300, 205, 2))
+    drawn = xr.Dataset(
+        {
+            "reward": (("chain", "draw", "task", "state"), chains),
+            "reward_concentration": (("chain", "draw", "state"), rng.normal(size=(4, 300, 2))),
+        }
+    )
+    whole, in_parts = mixing(drawn), _mixing_so_far(drawn, Progress(False))
+    assert whole.warnings == ()
+    assert in_parts == whole
+    for name, place in (("reward", (0, slice(None), 204, 1)), ("reward_concentration", (0, slice(None), 1))):
+        stuck = drawn.copy(deep=True)
+        stuck[name].values[place] += 2.0
+        assert "disagree" in mixing(stuck).warnings[0]
+        assert _mixing_so_far(stuck, Progress(False)) is None
 
 
 def test_the_default_is_hmc():

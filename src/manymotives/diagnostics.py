@@ -60,6 +60,16 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
     return Mixing(tuple(found), **figures)
 
 
+def parts_of(posterior: xr.Dataset) -> list[xr.Dataset]:
+    """What all tasks share, then some tasks at a time; or all at once, where tasks are few."""
+    if posterior.sizes.get("task", 0) <= TASKS_AT_A_TIME:
+        return [posterior]
+    shared = posterior[[name for name in posterior.data_vars if "task" not in posterior[name].dims]]
+    each = posterior.drop_vars(shared.data_vars)
+    begins = range(0, posterior.sizes["task"], TASKS_AT_A_TIME)
+    return [shared, *(each.isel(task=slice(begin, begin + TASKS_AT_A_TIME)) for begin in begins)]
+
+
 def nested_rhat(draws: xr.Dataset, superchains: int = SUPERCHAINS) -> xr.Dataset:
     """Nested R-hat (Margossian et al. 2022) of each variable: for many chains, too short to be compared one by one.
 
@@ -144,15 +154,10 @@ def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, .
 
 def _piecewise(diagnostic: Callable[..., xr.Dataset], draws: xr.Dataset, **options: str) -> xr.Dataset:
     """A diagnostic of all variables, some tasks at a time: ArviZ makes several copies of what it is given."""
-    if draws.sizes.get("task", 0) <= TASKS_AT_A_TIME:
-        return diagnostic(draws, **options)
-    shared = draws[[name for name in draws.data_vars if "task" not in draws[name].dims]]
-    each = draws.drop_vars(shared.data_vars)
-    parts = [
-        diagnostic(each.isel(task=slice(begin, begin + TASKS_AT_A_TIME)), **options)
-        for begin in range(0, draws.sizes["task"], TASKS_AT_A_TIME)
-    ]
-    found = xr.concat(parts, dim="task")
+    shared, *some = parts_of(draws)
+    if not some:
+        return diagnostic(shared, **options)
+    found = xr.concat([diagnostic(part, **options) for part in some], dim="task")
     return xr.merge([found, diagnostic(shared, **options)]) if shared.data_vars else found
 
 

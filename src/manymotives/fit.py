@@ -14,7 +14,7 @@ from manymotives.archive import plain_labels
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
-from manymotives.diagnostics import Mixing, learning_warnings, mixing, policy_warnings, visit_warnings
+from manymotives.diagnostics import Mixing, learning_warnings, mixing, parts_of, policy_warnings, visit_warnings
 from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -134,14 +134,15 @@ def fit(
     if isinstance(chosen, HMC) and chosen.device is None:
         compile_first()
     draws = chosen.run(target, seed=seed, progress=bar, state=state)
+    mixed = None
     if start is None and getattr(chosen, "patience", 1) > 1:
-        draws = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)
+        draws, mixed = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)
     data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
     data.attrs["method"] = json.dumps(record_of(chosen))
     if start is not None and chosen.is_markov_chain:
         data = _joined(start.data, data)
-    mixed = _mixing(data, model, chosen)
+    mixed = mixed or _mixing(data, model, chosen)
     if mixed is not None and not mixed.warnings:
         data.attrs["mixing"] = str(mixed)
     said = (
@@ -168,17 +169,35 @@ def _until_mixed(
     demonstrations: Demonstrations,
     seed: int,
     progress: Progress,
-) -> Draws:
-    """As many draws again, as long as the chains have not mixed and patience lasts; none where the run was stopped."""
+) -> tuple[Draws, Mixing | None]:
+    """As many draws again, as long as the chains have not mixed and patience lasts; none where the run was stopped.
+
+    And how well they have mixed, if that is what it ended with.
+    """
     most = method.patience * draws.tasks.shape[1]
     while draws.tasks.shape[1] < most and draws.state:
-        if not mixing(watched_reward_policy(draws, model, target, demonstrations)).warnings:
-            break
         try:
+            mixed = _mixing_so_far(watched_reward_policy(draws, model, target, demonstrations), progress)
+            if mixed is not None:
+                return draws, mixed
             draws = draws.followed_by(method.run(target, seed=seed, progress=progress, state=draws.state))
         except KeyboardInterrupt:
-            return replace(draws, warnings=("stopped by hand before the chains had mixed.",), state={})
-    return draws
+            return replace(draws, warnings=("stopped by hand before the chains had mixed.",), state={}), None
+    return draws, None
+
+
+def _mixing_so_far(watched: xr.Dataset, progress: Progress) -> Mixing | None:
+    """How well chains have mixed, if they have: looked at until something has not, populations first."""
+    parts = parts_of(watched)
+    found = []
+    with progress.aside().of(len(parts), "parts looked at") as report:
+        for part in parts:
+            if part.data_vars:
+                found.append(mixing(part))
+                if found[-1].warnings:
+                    return None
+            report.update(len(found), "have the chains mixed?")
+    return Mixing((), max(m.rhat for m in found), min(m.bulk for m in found), min(m.tail for m in found))
 
 
 def _mixing(data: xr.DataTree, model: Any, method: Any) -> Mixing | None:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
 from manymotives.inference.carry import carry_directions
-from manymotives.inference.curvature import frames, peaks
+from manymotives.inference.curvature import frames, is_guide, peaks
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws, latent_room
 from manymotives.inference.paths import prepare_paths
@@ -27,7 +27,8 @@ from manymotives.rewards import NORMALISED
 
 BLOCK = 50  # draws between two looks at the clock
 ADAPTATIONS = 20  # during warm-up, at least
-CURVED = (1, 2, 4, 7, 11, 16)  # of them, those after which curvature is looked at
+CURVED = (1, 2, 4, 7, 11, 16)  # of them, those after which curvature is looked at …
+UNDER_WAY = 4  # … and from which on chains are far enough from where they began to see whether it is a guide
 WALK_TARGET = 0.25  # acceptance of random walks in many dimensions (Roberts, Gelman & Gilks 1997) …
 HYPER_TARGET = 0.44  # … and in one
 PATH_TARGET = 0.8  # of Hamiltonian paths (Betancourt, Byrne & Girolami 2014)
@@ -302,7 +303,11 @@ class Chain:
                     task_frame, task_step = _reshaped(task_frame, task_step, task_z, is_latent=True)
                     hyper_frame, hyper_step = _reshaped(hyper_frame, hyper_step, hyper_z, is_latent=True)
             if self.is_curved and block in CURVED:
+                before = task_frame
                 task_frame, hyper_frame = self._frames()
+                if block >= UNDER_WAY and not is_guide(before, task_frame):  # shapes are learnt from draws, after all
+                    self.is_curved = False
+                    task_frame, hyper_frame = (_identities(*each.shape[:2]) for each in (task_frame, hyper_frame))
             if self.unknown is not None:
                 self.unknown.adapt(gain)
             self.proposal = Proposal(

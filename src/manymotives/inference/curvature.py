@@ -20,6 +20,7 @@ from manymotives.rewards import LINEAR, NORMALISED
 STEPS = 60
 HALVINGS = 8
 BATCH = 1_000_000  # slopes of logits at a time
+GUIDANCE = 2.0  # by how much frames must lengthen steps to be worth what they get wrong
 SETTLED = 1e-7  # change of the log posterior at which a task rests
 
 
@@ -111,6 +112,19 @@ def frames(
                 np.add.at(carried, np.ix_(source[:, one], source[:, other]), total)
         populations[g] = _frame(carried[:-1, :-1])
     return tasks, populations
+
+
+def is_guide(before: Float[np.ndarray, "M D D"], now: Float[np.ndarray, "M D D"]) -> bool:
+    """Whether frames F of where tasks were serve where they are now, with frames G: do steps become twice as long?
+
+    Steps are as long as the sharpest direction allows: 1 / ‖G⁻¹ F‖ with frames F, 1 / ‖G⁻¹‖ without. Where choices are
+    nearly certain, curvature is felt only close to where they change, and tells nothing of other places.
+    """
+    gains = []
+    for m in {0, len(now) // 2, len(now) - 1}:  # some tasks tell
+        inverse, _ = lapack.dtrtri(now[m], lower=1)
+        gains.append(np.linalg.norm(inverse, 2) / np.linalg.norm(inverse @ before[m], 2))
+    return bool(np.median(gains) > GUIDANCE)
 
 
 def _frame(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:

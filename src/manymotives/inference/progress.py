@@ -39,6 +39,10 @@ class Progress:
             yield Report(bar, task, unit, time.monotonic())
         sys.stderr.flush()
 
+    def aside(self) -> "Progress":
+        """Where something is reported that is not of the run itself."""
+        return self
+
 
 class Logged(Progress):
     """The same where nobody watches but a file: a line now and then."""
@@ -60,6 +64,9 @@ class InParts(Progress):
     def of(self, total: int, unit: str) -> Iterator["Report"]:
         yield self.whole
         self.whole = replace(self.whole, before=self.whole.before + total)
+
+    def aside(self) -> Progress:
+        return Progress(False)
 
     def expect(self, total: int) -> None:
         """So much there will be, all in all, as far as one knows."""
