@@ -121,28 +121,32 @@ def long_demonstrations() -> None:
     fitted("S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, patience=6), 0)
 
 
+def one_grid(side: int) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demonstrations]:
+    """Fifty choices of one task, in states drawn at random; rewards N(0, 10²), temperature known."""
+    environment = mm.worlds.GridWorld((side, side), slip=0.0, discount=0.9)
+    rng = np.random.default_rng(side)
+    reward = rng.normal(0.0, 10.0, size=side**2)
+    policy = mm.Softmax(inverse_temperature=1.0).policies(environment, reward)
+    states = rng.integers(side**2, size=50)
+    actions = [rng.choice(4, p=policy[s]) for s in states]
+    frame = pd.DataFrame(
+        {
+            "task": "one",
+            "episode": np.arange(50),
+            "step": 0,
+            "state": [environment.states[s] for s in states],
+            "action": [environment.actions[a] for a in actions],
+        }
+    )
+    demonstrations = mm.Demonstrations.from_frame(frame, environment, episode="episode", step="step")
+    model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=10.0), mm.Softmax(inverse_temperature=1.0))
+    return model, environment, demonstrations
+
+
 def grids() -> None:
     """One task, Gaussian rewards on states, temperature known: seconds for each effective draw."""
     for side, bar in ((3, 0.02), (6, 0.07), (12, 0.3)):
-        environment = mm.worlds.GridWorld((side, side), slip=0.0, discount=0.9)
-        rng = np.random.default_rng(side)
-        reward = rng.normal(0.0, 10.0, size=side**2)
-        policy = mm.Softmax(inverse_temperature=1.0).policies(environment, reward)
-        states = rng.integers(side**2, size=50)
-        actions = [rng.choice(4, p=policy[s]) for s in states]
-        frame = pd.DataFrame(
-            {
-                "task": "one",
-                "episode": np.arange(50),
-                "step": 0,
-                "state": [environment.states[s] for s in states],
-                "action": [environment.actions[a] for a in actions],
-            }
-        )
-        demonstrations = mm.Demonstrations.from_frame(frame, environment, episode="episode", step="step")
-        model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=10.0), mm.Softmax(inverse_temperature=1.0))
-        method = mm.HMC(draws=500, warmup=300, patience=20)
-        _, spent, bulk = fitted(f"grid of {side**2}", (model, environment, demonstrations), method, 0)
+        _, spent, bulk = fitted(f"grid of {side**2}", one_grid(side), mm.HMC(draws=500, warmup=300, patience=20), 0)
         print(
             f"  {spent / bulk:.4f} s an effective draw, bar {bar}: {'met' if spent / bulk <= bar else 'MISSED'}",
             flush=True,

@@ -5,7 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from arviz_stats import ess
 from arviz_stats.base import array_stats
+from benchmarks.mixing import one_grid
 
 import manymotives as mm
 from manymotives.inference import chains
@@ -103,6 +105,14 @@ def test_chains_take_curvature_for_a_guide_only_where_it_is_one(discount, steps,
     assert chain.is_curved
     chain.run(100, 5, 1, threading.Event())
     assert chain.is_curved == is_curved
+
+
+@pytest.mark.long
+def test_one_task_with_many_rewards_mixes():
+    """The largest grid of `benchmarks.mixing`: 130 effective draws or so; 15, were curvature taken for a guide."""
+    model, grid, seen = one_grid(12)
+    drawn = mm.fit(model, grid, seen, mm.HMC(draws=200, warmup=300, patience=1), progress=False).rewards
+    assert float(ess(drawn.rename("reward"), method="bulk").min()) > 50
 
 
 def test_one_task_with_many_rewards_says_nothing_on_the_way(capfd):

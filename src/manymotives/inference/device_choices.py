@@ -1,7 +1,7 @@
 """Log-likelihoods of choices and their gradients for many chains at once, in JAX, with the plans they take.
 
 Arrays have the chain last: policies [S, A, M, C]. Neighbouring threads then read neighbouring numbers, and a matrix of
-8 × 8 for each of M · C tasks is inverted by eight passes over all of them, where a library's solver would take each
+8 × 8 for each of M · C tasks is inverted by four passes over all of them, where a library's solver would take each
 apart from the others. Derivatives are written out (`models/gradient.py`), with one product by the inverse that the plan
 has left.
 """
