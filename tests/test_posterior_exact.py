@@ -4,6 +4,7 @@ Two tasks, two states, two actions; rewards, temperatures and hyperparameters ar
 `grid_posterior`, which shares no code with the library. Agreement is judged in Monte Carlo standard errors.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -112,11 +113,15 @@ def dirichlet(request):
     return request.param, exact
 
 
+@functools.cache
+def chains_of(rule, method):
+    return mm.fit(dirichlet_model(rule), ENVIRONMENT, demonstrations(), CHAINS[method], seed=1)
+
+
 @pytest.mark.parametrize("method", CHAINS)
 def test_chains_agree_with_brute_force(dirichlet, method):
     rule, exact = dirichlet
-    fitted = mm.fit(dirichlet_model(rule), ENVIRONMENT, demonstrations(), CHAINS[method], seed=1)
-    assert_close(scores_of_chains(dirichlet_quantities(fitted), exact))
+    assert_close(scores_of_chains(dirichlet_quantities(chains_of(rule, method)), exact))
 
 
 @pytest.mark.parametrize("method", WEIGHTED)
@@ -134,7 +139,7 @@ def test_the_yardstick_sees_a_wrong_hyperprior():
     """Negative control: the exact posterior of slightly different hyperparameters is far off in standard errors."""
     wrong = posterior(ENVIRONMENT.tensor, ENVIRONMENT.discount, COUNTS, **HYPER | {"alpha_rate": 1.3})
     wrong.pop("log_evidence")
-    fitted = mm.fit(dirichlet_model("softmax"), ENVIRONMENT, demonstrations(), CHAINS["Gibbs"], seed=1)
+    fitted = chains_of("softmax", "Gibbs")
     with pytest.raises(AssertionError, match="standard errors"):
         assert_close(scores_of_chains(dirichlet_quantities(fitted), wrong))
 
