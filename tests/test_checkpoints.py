@@ -182,6 +182,14 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
 UNIGNORED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
+@pytest.fixture
+def ctrl_c():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_where_nothing_can_be_raised_is_noted_and_not_reported(monkeypatch):
     """As in a callback of Python's garbage collector, where a KeyboardInterrupt would be printed and lost."""
     reported = []
