@@ -5,8 +5,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import manymotives as mm
+from manymotives.archive import packed_state, unpacked_state
 
 CHAIN = mm.worlds.Chain(states=3)
 CHOICES = mm.simulate(CHAIN, np.eye(3)[[0, 1]], mm.Softmax(4.0), steps=20, episodes=2, tasks=["ann", "bob"])
@@ -80,3 +82,23 @@ def assert_same(found, given):
             np.testing.assert_allclose(one, other, rtol=1e-15, err_msg=field.name)
         else:
             assert one == other, field.name
+
+
+def test_where_a_sampler_stands_comes_back_to_the_bit(tmp_path):
+    state = {
+        "numbers": np.array([[np.nan, -0.0], [np.inf, 1e-310]]),
+        "whole": np.arange(3),
+        "flags": np.array([[True], [False]]),
+        "words": np.array(["{}", "größer"]),
+        "alone": np.array(7),
+        "nothing": np.empty((2, 0)),
+    }
+    packed_state(state).to_netcdf(tmp_path / "state.nc", engine="h5netcdf")
+    apart = xr.Dataset({name: ([f"{name}_{k}" for k in range(v.ndim)], v) for name, v in state.items()})
+    for found in (unpacked_state(xr.load_dataset(tmp_path / "state.nc", engine="h5netcdf")), unpacked_state(apart)):
+        assert found.keys() == state.keys()
+        for name, values in state.items():
+            assert found[name].dtype == values.dtype
+            assert found[name].shape == values.shape
+            assert found[name].tobytes() == values.tobytes()
+    assert unpacked_state(packed_state({})) == {}

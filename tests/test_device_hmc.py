@@ -56,13 +56,12 @@ def demonstrations(environment, tasks=("ann", "bob"), steps=20, seed=0):
 
 
 @pytest.mark.parametrize("states", [1, 3, 8, 17, 18])
-@pytest.mark.parametrize("discount", [0.95, 0.9999])
-def test_inverses_two_columns_at_a_time(states, discount):
+def test_inverses_two_columns_at_a_time(states):
     rng = np.random.default_rng(states)
-    moves = discount * rng.dirichlet(np.full(states, 0.1), size=(states, 3))
+    moves = 0.9999 * rng.dirichlet(np.full(states, 0.1), size=(states, 3))
     policies = rng.dirichlet(np.ones(3), size=(4, 5, states))  # [M, C, S, A]
     with on("cpu"):
-        found = np.asarray(_inverse(jnp.asarray(moves), jnp.asarray(policies.transpose(2, 3, 0, 1))))
+        found = np.asarray(jax.jit(_inverse)(jnp.asarray(moves), jnp.asarray(policies.transpose(2, 3, 0, 1))))
     expected = np.linalg.inv(np.eye(states) - np.einsum("mcsa,sat->mcst", policies, moves))
     assert abs(found - expected.transpose(2, 3, 0, 1)).max() < 1e-11 * expected.max()
 

@@ -1,4 +1,4 @@
-"""Demonstrations as variables that a file can hold, in as few bytes as they need; and the demonstrations again."""
+"""Demonstrations, and where a sampler stands, as few small variables that a file can hold; and both again."""
 
 import json
 from typing import Any
@@ -59,6 +59,30 @@ def restored_demonstrations(data: xr.DataTree) -> Demonstrations:
         follows=stored["follows"].values.astype(bool),
         warnings=tuple(json.loads(str(stored["warnings"].values))),
     )
+
+
+def packed_state(state: dict[str, np.ndarray]) -> xr.Dataset:
+    """Where a sampler stands, as one row of bytes: writing and reading a file takes as long as it has variables."""
+    if not state:
+        return xr.Dataset()
+    arrays = {name: np.asarray(value) for name, value in state.items()}
+    contents = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+    everything = b"".join(array.tobytes() for array in arrays.values())
+    return xr.Dataset(
+        {"bytes": (("byte",), np.frombuffer(everything, dtype=np.uint8)), "contents": ((), json.dumps(contents))}
+    )
+
+
+def unpacked_state(stored: xr.Dataset) -> dict[str, np.ndarray]:
+    """The same again; nothing, where nothing was stored."""
+    if "bytes" not in stored:  # as earlier versions have it: a variable each
+        return {str(name): np.asarray(values.values) for name, values in stored.data_vars.items()}
+    everything, state, begin = stored["bytes"].values.tobytes(), {}, 0
+    for name, kind, shape in json.loads(str(stored["contents"].values)):
+        count = int(np.prod(shape))
+        state[name] = np.frombuffer(everything, dtype=kind, count=count, offset=begin).reshape(shape).copy()
+        begin += count * np.dtype(kind).itemsize
+    return state
 
 
 def compressed(data: xr.DataTree) -> dict[str, Any]:

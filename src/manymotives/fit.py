@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from manymotives.archive import plain_labels
+from manymotives.archive import plain_labels, unpacked_state
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
@@ -289,7 +289,7 @@ def _state_of(
     kind = json.loads(start.data.attrs["method"])["kind"]
     if kind != type(method).__name__:
         raise InputError(f"start was made by {kind}(): go on with the same method, not {type(method).__name__}().")
-    state = {str(name): np.asarray(value.values) for name, value in start.data["sampler"].data_vars.items()}
+    state = unpacked_state(start.data["sampler"].dataset)
     if not state:
         raise InputError("start was stopped by hand or made by a method that cannot go on.")
     chains = getattr(method, "chains", None)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from manymotives.archive import packed_state
 from manymotives.demonstrations import Demonstrations
 from manymotives.inference import Draws
 from manymotives.labelling.common import (
@@ -78,9 +79,7 @@ def label_reward_policy(
             constants,
             coords={name: names[name] for name in ("state", "action", *(() if pooled else ("task",)))},
         ),
-        "sampler": xr.Dataset(
-            {name: ([f"{name}_{axis}" for axis in range(value.ndim)], value) for name, value in draws.state.items()}
-        ),
+        "sampler": packed_state(draws.state),
     }
     return tree_of(groups, environment, demonstrations, seed)
 

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
+from manymotives.archive import unpacked_state
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
@@ -182,7 +183,7 @@ def _continued(
 ) -> tuple[Prediction, Imagined | None] | None:
     """The chains of a posterior, gone on without what is held out; None where they cannot."""
     method = contender.method
-    state: dict[str, Any] = {str(name): value.values for name, value in posterior.data["sampler"].data_vars.items()}
+    state: dict[str, Any] = unpacked_state(posterior.data["sampler"].dataset)
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
         return None
     target, environment = contender.model.bind(place, only(demonstrations, split.trains)), known_part(place)
