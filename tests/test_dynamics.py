@@ -207,7 +207,7 @@ class PlugIn:
 
 @pytest.mark.parametrize(
     ("is_plugged_in", "replications", "thin"),
-    [(False, 50, 8), (True, 50, 8), pytest.param(False, 1000, 50, marks=pytest.mark.long)],
+    [(False, 30, 8), (True, 50, 8), pytest.param(False, 1000, 50, marks=pytest.mark.long)],
 )
 def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replications, thin):
     """Few transitions are seen: to take their frequencies for the truth is over-confident, and shows.
