@@ -50,7 +50,8 @@ def test_the_truth_is_one_more_draw(method, reward, rule):
     assert found.p_value > FAILURE / 24, found
 
 
-@pytest.mark.parametrize("sharing", [mm.Separate(), pytest.param(mm.Pooled(), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("sharing", [mm.Separate(), mm.Pooled()])
 def test_other_sharing_and_lapses_are_calibrated(sharing):
     choice = mm.Softmax(lapse=mm.Beta(alpha=1.0, beta=4.0))
     model = mm.RewardPolicyModel(REWARDS["Dirichlet"], choice, sharing)
