@@ -188,14 +188,13 @@ def _until_mixed(
 
 def _mixing_so_far(watched: xr.Dataset, progress: Progress) -> Mixing | None:
     """How well chains have mixed, if they have: looked at until something has not, populations first."""
-    parts = parts_of(watched)
-    found = []
+    parts = [part for part in parts_of(watched) if part.data_vars]
+    found: list[Mixing] = []
     with progress.aside().of(len(parts), "parts looked at") as report:
         for part in parts:
-            if part.data_vars:
-                found.append(mixing(part))
-                if found[-1].warnings:
-                    return None
+            found.append(mixing(part))
+            if found[-1].warnings:
+                return None
             report.update(len(found), "have the chains mixed?")
     return Mixing((), max(m.rhat for m in found), min(m.bulk for m in found), min(m.tail for m in found))
 
