@@ -30,6 +30,7 @@ COMPILED = {
     "manymotives.inference.trials",
     "manymotives.models.gradient",
     "manymotives.models.likelihood",
+    "manymotives.noncentred",
     "manymotives.planning.addresses",
     "manymotives.planning.kernels",
     "manymotives.planning.lanes",

@@ -13,6 +13,7 @@ from manymotives.inference.device_density import populations_at
 from manymotives.inference.device_faint import CEILING, Place, _below, _log_series, exchange, has_faint, move_faint
 from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.faint import _log_series as compiled_series
+from manymotives import noncentred
 from manymotives.inference.latent import latent_draws
 
 RATE, CHAINS = 5.0, 4000
@@ -62,7 +63,7 @@ def moved(target, rng, moves=12):
     for key in jax.random.split(jax.random.key(1), moves):
         place = step(place, key)
     after = target.natural_hyper(
-        np.stack([[mm.families.placed(0, z, 1.0, RATE)[0] for z in row] for row in np.asarray(place.hyper_z[:, 0])]).T
+        np.stack([[noncentred.placed(0, z, 1.0, RATE)[0] for z in row] for row in np.asarray(place.hyper_z[:, 0])]).T
     )
     return target.natural_hyper(hyper[:, 0]), after, tasks, np.asarray(place.u).transpose(2, 1, 0)
 

@@ -14,7 +14,7 @@ from scipy import special
 import manymotives as mm
 from manymotives.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.families import BETA, GAMMA
-from manymotives.families import latent as compiled_latent
+from manymotives.noncentred import latent as compiled_latent
 from manymotives.inference import Progress, sweeps
 from manymotives.inference.device_choices import _inverse
 from manymotives.inference.device_density import (

@@ -6,7 +6,7 @@ import xarray as xr
 from scipy import stats
 
 import manymotives as mm
-from manymotives import families
+from manymotives import families, noncentred
 from manymotives.diagnostics import mixing
 from manymotives.fit import _mixing_so_far
 from manymotives.inference import Progress
@@ -50,24 +50,32 @@ def test_a_place_and_its_derivatives(family, a):
     """Against finite differences; and back again."""
     b, step = 0.7, 1e-6
     for z in (-6.0, -0.5, 0.0, 2.0):
-        u, log_slope, by_z, by_a, by_b, bend, bend_a, bend_b = families.placed(family, z, a, b)
-        assert log_slope == pytest.approx(np.log(by_z), rel=1e-12, abs=1e-12)
+        u, density, by_z, by_a, by_b, u_z, u_a, u_b = noncentred.latent_density(family, z, a, b)
+        assert noncentred.placed(family, z, a, b) == pytest.approx((u, u_z), rel=1e-12, abs=1e-12)
+        normaliser, normaliser_a, normaliser_b = noncentred.latent_normaliser(family, a, b)
+        expected = families.log_density(family, u, a, b) + np.log(u_z)
+        assert density + normaliser == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+        def at(z, a, b):
+            u, density, *_ = noncentred.latent_density(family, z, a, b)
+            return u, density + noncentred.latent_normaliser(family, a, b)[0]
+
         for size, first, second, moved in (
-            (step, by_z, bend, lambda x, z=z: families.placed(family, z + x, a, b)),
-            (step * a, by_a, bend_a, lambda x, z=z: families.placed(family, z, a + x, b)),
-            (step * b, by_b, bend_b, lambda x, z=z: families.placed(family, z, a, b + x)),
+            (step, u_z, by_z, lambda x, z=z: at(z + x, a, b)),
+            (step * a, u_a, by_a + normaliser_a, lambda x, z=z: at(z, a + x, b)),
+            (step * b, u_b, by_b + normaliser_b, lambda x, z=z: at(z, a, b + x)),
         ):
             left, right = moved(-size), moved(size)
             assert first == pytest.approx((right[0] - left[0]) / (2 * size), rel=1e-6, abs=1e-6 * (1 + abs(u)))
             assert second == pytest.approx((right[1] - left[1]) / (2 * size), rel=1e-6, abs=1e-6 / a)
-        assert families.latent(family, u, a, b, 0.3) == pytest.approx(z, rel=1e-9, abs=1e-9)
+        assert noncentred.latent(family, u, a, b, 0.3) == pytest.approx(z, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [0.02, 0.3, 2.0, 40.0])
 def test_places_resemble_quantiles(shape):
     """z of draws is nearly standard normal, whatever the population: that is all the map is for."""
     u = families.log_gammas(np.random.default_rng(0), np.full((4000, 1), shape))[:, 0]
-    z = np.array([families.latent(families.GAMMA, value, shape, 1.0, 0.0) for value in u])
+    z = np.array([noncentred.latent(families.GAMMA, value, shape, 1.0, 0.0) for value in u])
     assert abs(z.mean()) < 0.35
     assert 0.75 < z.std() < 1.3
     assert stats.kstest(z, "norm").statistic < 0.15
@@ -118,10 +126,12 @@ def test_the_density_is_the_targets(name):
     assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
     anatomy, jacobian = target.anatomy, 0.0
     for g, j in np.ndindex(hyper_z[0].shape):
-        jacobian += families.placed(anatomy.hyper_families[j], hyper_z[0, g, j], *anatomy.hyper_constants[j])[1]
+        jacobian += np.log(
+            noncentred.placed(anatomy.hyper_families[j], hyper_z[0, g, j], *anatomy.hyper_constants[j])[1]
+        )
     parameters = target.parameters(hyper[0])[target.group]
     for m, d in np.ndindex(task_z[0].shape):
-        jacobian += families.placed(anatomy.families[d], task_z[0, m, d], *parameters[m, d])[1]
+        jacobian += np.log(noncentred.placed(anatomy.families[d], task_z[0, m, d], *parameters[m, d])[1])
     likelihood = target.log_likelihood(tasks[0], np.arange(target.num_tasks)).sum()
     expected = target.log_prior(hyper, tasks)[0] + likelihood + jacobian
     assert room.population_density.sum() == pytest.approx(expected, rel=1e-10)

@@ -1,8 +1,23 @@
 """Families of distributions on one real coordinate u, compiled: densities, draws, and what a group of draws tells.
 
 A positive variable lives on the logarithmic scale, u = log x, one in (0, 1) on the logit scale; densities are those of
-u. Every family has two parameters (the second of `HALF_NORMAL` is not read). Its density depends on many draws only
-through their number and two sums, so a population of a thousand tasks costs as little as one of two.
+u. Every family has two parameters (the second of `HALF_NORMAL` is not read).
+
+Densities are computed in centred form, from the deviation w = u − location(a, b) of a coordinate from where its density
+is about largest:
+
+    Gamma        location log(a / b)     log p = a (w − expm1 w) − S(a),          S(x) = log Γ(x) − x log x + x
+    Beta         location log(a / b)     log p = a w − (a + b) log(1 + a/(a + b) expm1 w) + S(a + b) − S(a) − S(b)
+    Half-normal  location log a          log p = w − exp(2 w) / 2 + log(2/π) / 2
+    Normal       location a              log p = − (w / b)² / 2 − log b − log(2π) / 2
+
+Written with u and u² (or log Γ itself) instead, terms of the size (a / b)² would cancel: at a mean of 1.4 and a scale of
+1e-10 nothing but rounding error would be left, and it favours ever smaller scales. Where a scale is smaller than the
+rounding error of its mean, not even u − a can be computed from u: samplers therefore keep z = (u − a) / b of
+location–scale families beside u, and z is what their densities are computed from.
+
+A density depends on a group of draws only through their number, a location and a spread (`summary`), so a population of
+a thousand tasks costs as little as one of two.
 """
 
 import math
@@ -12,6 +27,15 @@ import numpy as np
 from manymotives.jit import compiled, inner
 
 GAMMA, BETA, NORMAL, HALF_NORMAL, LOG_NORMAL = range(5)
+
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2_OVER_PI = 0.5 * math.log(2.0 / math.pi)
+
+
+@inner
+def is_location_scale(family):
+    """Whether u = a + b z with a standard normal z."""
+    return family in (NORMAL, LOG_NORMAL)
 
 
 @inner
@@ -25,46 +49,141 @@ def natural(family, u):
 
 
 @inner
-def statistics(family, u):
-    """The two numbers whose sums over draws are sufficient."""
-    if family == GAMMA:
-        return u, math.exp(u)
-    if family == BETA:
-        return log_sigmoid(u), log_sigmoid(-u)
+def location(family, a, b):
+    """Where the density of u is about largest; deviations w are taken from there."""
+    if family in (GAMMA, BETA):
+        return math.log(a) - math.log(b)
     if family == HALF_NORMAL:
-        return u, math.exp(2.0 * u)
-    return u, u * u
+        return math.log(a)
+    return a
 
 
 @inner
 def log_normaliser(family, a, b):
-    """The part of log p(u | a, b) that does not depend on u."""
+    """The part of log p(u | a, b) that does not depend on u: its value at w = 0, but for half-normals."""
     if family == GAMMA:  # shape a, rate b
-        return a * math.log(b) - math.lgamma(a)
+        return -stirling_remainder(a)
     if family == BETA:
-        return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+        return stirling_remainder(a + b) - stirling_remainder(a) - stirling_remainder(b)
     if family == HALF_NORMAL:  # scale a
-        return 0.5 * math.log(2.0 / math.pi) - math.log(a)
-    return -0.5 * math.log(2.0 * math.pi) - math.log(b) - 0.5 * (a / b) ** 2  # mean a, scale b
+        return HALF_LOG_2_OVER_PI
+    return -HALF_LOG_2PI - math.log(b)  # mean a, scale b
 
 
 @inner
-def log_kernel(family, first, second, a, b):
-    """The part that does, given the two statistics, or their sums over several draws."""
+def log_kernel(family, w, a, b):
+    """The part that does, at the deviation w = u − location."""
     if family == GAMMA:
-        return a * first - b * second
+        return a * (w - math.expm1(w))
     if family == BETA:
-        return a * first + b * second
+        return beta_kernel(w, a, b)
     if family == HALF_NORMAL:
-        return first - 0.5 * second / (a * a)
-    return (a * first - 0.5 * second) / (b * b)
+        return w - 0.5 * math.exp(2.0 * w)
+    return -0.5 * (w / b) ** 2
+
+
+@inner
+def kernel_slope(family, w, a, b):
+    """d log p(u | a, b) / du at the deviation w."""
+    if family == GAMMA:
+        return -a * math.expm1(w)
+    if family == BETA:
+        share, rest = a / (a + b), b / (a + b)
+        if w > 0.0:
+            return a * rest * math.expm1(-w) / (share + rest * math.exp(-w))
+        return -a * rest * math.expm1(w) / (rest + share * math.exp(w))
+    if family == HALF_NORMAL:
+        return 1.0 - math.exp(2.0 * w)
+    return -(w / b) / b
+
+
+@inner
+def beta_kernel(w, a, b):
+    """a log(x / x₀) + b log((1 − x) / (1 − x₀)) where log-odds are w above those of x₀ = a / (a + b)."""
+    first, second = beta_log_ratios(w, a, b)
+    return a * w + (a + b) * second if a < b else (a + b) * first - b * w
+
+
+@inner
+def beta_log_ratios(w, a, b):
+    """log(x / x₀) and log((1 − x) / (1 − x₀)), from the smaller of the two shares, of which nothing is lost."""
+    if a < b:
+        second = -_log_mixed(w, a / (a + b), b / (a + b))
+        return w + second, second
+    first = -_log_mixed(-w, b / (a + b), a / (a + b))
+    return first, first - w
+
+
+@inner
+def _log_mixed(w, share, rest):
+    """log(rest + share e^w) without overflow, for shares that sum to one."""
+    return math.log1p(share * math.expm1(w)) if w < 700.0 else w + math.log(share + rest * math.exp(-w))
 
 
 @inner
 def log_density(family, u, a, b):
     """log p(u | a, b)."""
-    first, second = statistics(family, u)
-    return log_normaliser(family, a, b) + log_kernel(family, first, second, a, b)
+    return log_normaliser(family, a, b) + log_kernel(family, u - location(family, a, b), a, b)
+
+
+@inner
+def standardised(z, a, b, new_a, new_b):
+    """z of the same u = a + b z in a location–scale family with other parameters; exact at every scale."""
+    return (z + (a - new_a) / b) * (b / new_b)
+
+
+@inner
+def summary(family, u, z, begin, end, d, b):
+    """What draws u[begin:end, d] tell of their parameters: where they are and how far they spread.
+
+    Of Gammas: log of the mean of e^u, and Σ of what u falls short of it. Of half-normals the same with e^(2u). Of Betas:
+    the mean, and Σ of what log-odds lose by spreading around it. Of location–scale families the mean deviation from a,
+    and the root of the sum of squares around it, both from z and the scale b that z belongs to.
+    """
+    count = end - begin
+    if is_location_scale(family):
+        mean = 0.0
+        for m in range(begin, end):
+            mean += z[m, d]
+        mean /= count
+        squares = 0.0
+        for m in range(begin, end):
+            squares += (z[m, d] - mean) ** 2
+        return b * mean, b * math.sqrt(squares)
+    if family == BETA:
+        mean = 0.0
+        for m in range(begin, end):
+            mean += u[m, d]
+        mean /= count
+        lost = 0.0
+        for m in range(begin, end):
+            lost -= beta_kernel(u[m, d] - mean, natural(BETA, mean), natural(BETA, -mean))
+        return mean, lost
+    power = 2.0 if family == HALF_NORMAL else 1.0
+    largest = u[begin, d]
+    for m in range(begin + 1, end):
+        largest = max(largest, u[m, d])
+    total = 0.0
+    for m in range(begin, end):
+        total += math.exp(power * (u[m, d] - largest))
+    centre = largest + math.log(total / count) / power
+    short = 0.0
+    for m in range(begin, end):
+        short += math.expm1(power * (u[m, d] - centre)) / power - (u[m, d] - centre)
+    return centre, short
+
+
+@inner
+def group_kernel(family, count, where, spread, base, a, b):
+    """Σ log_kernel over `count` draws with this `summary`; `base` is the mean that deviations of normals are from."""
+    if is_location_scale(family):
+        return -0.5 * (count * ((where + (base - a)) / b) ** 2 + (spread / b) ** 2)
+    w = where - location(family, a, b)
+    if family == GAMMA:
+        return count * a * (w - math.expm1(w)) - a * spread
+    if family == BETA:
+        return count * beta_kernel(w, a, b) - (a + b) * spread
+    return count * (w - 0.5 * math.exp(2.0 * w)) - spread
 
 
 @inner
@@ -90,177 +209,28 @@ def log_gamma_draw(rng, shape):
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log1p(-rng.random()) / shape
 
 
-# ---- coordinates that do not know their population ---------------------------------------------------------
-
-BEND = 1.7  # a logistic curve with this slope looks most like a normal one
+@inner
+def stirling_remainder(x):
+    """S(x) = log Γ(x) − x log x + x for x > 0: what Stirling's first two terms leave, small where x is large."""
+    if x < 10.0:
+        return math.lgamma(x) - x * math.log(x) + x
+    y = 1.0 / (x * x)
+    series = 1.0 / 1260.0 - y * (1.0 / 1680.0 - y * (1.0 / 1188.0 - y * 691.0 / 360360.0))
+    return HALF_LOG_2PI - 0.5 * math.log(x) + (1.0 / 12.0 - y * (1.0 / 360.0 - y * series)) / x
 
 
 @inner
-def placed(family, z, a, b):
-    """u = T(z; a, b), increasing in z, which looks like the quantile function of u in a standard normal z.
-
-    The answer: u; log dT/dz; and the derivatives of u in z, a, b, and of log dT/dz in z, a, b.
-
-    For Gamma, log(a + ½) + z / √(a + 0.6) − softplus(−1.7 z) / a − log b: the first two resemble mean and spread of
-    log x at a + 1, the third the factor v^(1/a) that turns Gamma(a + 1) into Gamma(a), whose left tail is long where a
-    is small. Beta has two such tails.
-    """
-    if family == GAMMA:
-        bend, lean = _bent(-BEND * z)
-        spread = 1.0 / math.sqrt(a + 0.6)
-        change = -0.5 * spread**3  # of the spread, with a
-        u = math.log(a + 0.5) + spread * z - bend / a - math.log(b)
-        slope = spread + BEND * lean / a
-        u_a = 1.0 / (a + 0.5) + change * z + bend / (a * a)
-        slope_z = -BEND * BEND * lean * (1.0 - lean) / a
-        slope_a = change - BEND * lean / (a * a)
-        return u, math.log(slope), slope, u_a, -1.0 / b, slope_z / slope, slope_a / slope, 0.0
-    if family == BETA:
-        low, lean = _bent(-BEND * z)
-        high = low + BEND * z
-        spread = math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
-        change_a = -0.5 / (spread * (a + 0.6) ** 2)
-        change_b = -0.5 / (spread * (b + 0.6) ** 2)
-        u = math.log(a + 0.5) - math.log(b + 0.5) + spread * z - low / a + high / b
-        slope = spread + BEND * lean / a + BEND * (1.0 - lean) / b
-        u_a = 1.0 / (a + 0.5) + change_a * z + low / (a * a)
-        u_b = -1.0 / (b + 0.5) + change_b * z - high / (b * b)
-        slope_z = BEND * BEND * lean * (1.0 - lean) * (1.0 / b - 1.0 / a)
-        slope_a = change_a - BEND * lean / (a * a)
-        slope_b = change_b - BEND * (1.0 - lean) / (b * b)
-        return u, math.log(slope), slope, u_a, u_b, slope_z / slope, slope_a / slope, slope_b / slope
-    if family == HALF_NORMAL:
-        return math.log(a) + z, 0.0, 1.0, 1.0 / a, 0.0, 0.0, 0.0, 0.0
-    return a + b * z, math.log(b), b, 1.0, z, 0.0, 0.0, 1.0 / b
-
-
-@inner
-def latent(family, u, a, b, guess):
-    """z with T(z; a, b) = u: Newton's method from a guess, kept between two ends that close in."""
-    if family == HALF_NORMAL:
-        return u - math.log(a)
-    if family not in (GAMMA, BETA):
-        return (u - a) / b
-    low, high = -1e300, 1e300
-    z = guess
-    for _ in range(400):
-        there = placed(family, z, a, b)
-        if there[0] < u:
-            low = z
-        else:
-            high = z
-        step = (u - there[0]) / there[2]
-        if abs(step) <= 1e-13 * max(1.0, abs(z)):
-            break
-        step = min(max(step, -4.0 - abs(z)), 4.0 + abs(z))
-        z += step
-        if not low < z < high:
-            z = 0.5 * (low + high)
-    return z
-
-
-@inner
-def carried(u, shape, new_shape):
-    """The coordinate log x that has in Gamma(new_shape, 1) the quantile which u has in Gamma(shape, 1).
-
-    Newton's method for the logarithm of the smaller tail, which is concave in log x.
-    """
-    lower, upper = log_tails(shape, u)
-    is_low = lower < upper
-    goal = lower if is_low else upper
-    there = placed(GAMMA, latent(GAMMA, u, shape, 1.0, 0.0), new_shape, 1.0)[0]
-    normaliser = math.lgamma(new_shape)
-    for _ in range(100):
-        lower, upper = log_tails(new_shape, there)
-        here = lower if is_low else upper
-        step = (goal - here) * math.exp(here - new_shape * there + math.exp(there) + normaliser)
-        step = min(max(step if is_low else -step, -1.0 - abs(there)), 1.0 + abs(there))
-        there += step
-        if abs(step) <= 1e-12 * max(1.0, abs(there)):
-            break
-    return there
-
-
-@inner
-def log_tails(shape, u):
-    """log P(x ≤ e^u) and log P(x > e^u) for x ~ Gamma(shape, 1): a series to the left, a continued fraction right."""
-    x = math.exp(u)
-    if x < shape + 1.0:
-        total, term = 1.0, 1.0
-        for n in range(1, 10_000):
-            term *= x / (shape + n)
-            total += term
-            if term < 1e-17 * total:
-                break
-        lower = min(shape * u - x - math.lgamma(shape + 1.0) + math.log(total), -1e-300)
-        return lower, math.log(-math.expm1(lower))
-    b = x + 1.0 - shape
-    c, d = 1e300, 1.0 / b
-    fraction = d
-    for n in range(1, 10_000):  # Lentz's algorithm
-        a = n * (shape - n)
-        b += 2.0
-        d = 1.0 / (a * d + b)
-        c = b + a / c
-        fraction *= c * d
-        if abs(c * d - 1.0) < 1e-15:
-            break
-    upper = min(shape * u - x - math.lgamma(shape) + math.log(fraction), -1e-300)
-    return math.log(-math.expm1(upper)), upper
-
-
-@inner
-def slope(family, u, second, a, b):
-    """d log p(u | a, b) / du, given u and the second of its statistics."""
-    if family == GAMMA:
-        return a - b * second
-    if family == BETA:
-        share = natural(BETA, u)
-        return a * (1.0 - share) - b * share
-    if family == HALF_NORMAL:
-        return 1.0 - second / (a * a)
-    return (a - u) / (b * b)
-
-
-@inner
-def parameter_slopes(family, count, first, second, a, b):
-    """Derivatives of Σ log p(u | a, b) in a and b, from how many draws there are and the sums of their statistics."""
-    if family == GAMMA:
-        return count * (math.log(b) - digamma(a)) + first, count * a / b - second
-    if family == BETA:
-        both = digamma(a + b)
-        return count * (both - digamma(a)) + first, count * (both - digamma(b)) + second
-    if family == HALF_NORMAL:
-        return (second / (a * a) - count) / a, 0.0
-    squares = second - 2.0 * a * first + count * a * a
-    return (first - count * a) / (b * b), (squares / (b * b) - count) / b
-
-
-@inner
-def _bent(x):
-    """log(1 + e^x) and its derivative, without overflow."""
-    small = math.exp(-abs(x))
-    lean = 1.0 / (1.0 + small)
-    return max(x, 0.0) + math.log1p(small), lean if x > 0.0 else small * lean
-
-
-@inner
-def digamma(x):
-    """d log Γ(x) / dx for x > 0: up to 6 by recurrence, then the asymptotic series."""
-    total = 0.0
+def remainder_slope(x):
+    """dS/dx = ψ(x) − log x for x > 0: up to 6 by recurrence, then the asymptotic series."""
+    total, begin = 0.0, x
     while x < 6.0:
         total -= 1.0 / x
         x += 1.0
+    if x > begin:
+        total += math.log(x) - math.log(begin)
     y = 1.0 / (x * x)
-    return total + math.log(x) - 0.5 / x - y * (1.0 / 12.0 - y * (1.0 / 120.0 - y * (1.0 / 252.0 - y / 240.0)))
-
-
-@inner
-def log_sigmoid(u):
-    """log 1/(1 + e^−u) without overflow."""
-    if u > 0.0:
-        return -math.log1p(math.exp(-u))
-    return u - math.log1p(math.exp(u))
+    series = 1.0 / 12.0 - y * (1.0 / 120.0 - y * (1.0 / 252.0 - y * (1.0 / 240.0 - y / 132.0)))
+    return total - 0.5 / x - y * series
 
 
 # ---- whole arrays ------------------------------------------------------------------------------------------
@@ -304,23 +274,15 @@ def log_density_all(families, u, parameters):
 
 
 @compiled
-def statistics_all(families, u):
-    """The statistics [N, D, 2] of coordinates [N, D]."""
-    found = np.empty((*u.shape, 2))
-    for n in range(u.shape[0]):
-        for d in range(u.shape[1]):
-            found[n, d, 0], found[n, d, 1] = statistics(families[d], u[n, d])
-    return found
-
-
-@compiled
-def as_linear(families, parameters):
-    """Σ_d log p(u_d | parameters[d]) as a constant and weights [D, 2] of the statistics."""
-    constant = 0.0
-    weights = np.empty_like(parameters)
-    for d in range(len(families)):
-        a, b = parameters[d, 0], parameters[d, 1]
-        constant += log_normaliser(families[d], a, b)
-        weights[d, 0] = log_kernel(families[d], 1.0, 0.0, a, b)
-        weights[d, 1] = log_kernel(families[d], 0.0, 1.0, a, b)
-    return constant, weights
+def log_density_each(families, u, parameters):
+    """log p of each row of coordinates [N, D] under the same parameters [D, 2]."""
+    size = len(families)
+    centre, constant = np.empty(size), 0.0
+    for d in range(size):
+        centre[d] = location(families[d], parameters[d, 0], parameters[d, 1])
+        constant += log_normaliser(families[d], parameters[d, 0], parameters[d, 1])
+    total = np.full(len(u), constant)
+    for n in range(len(u)):
+        for d in range(size):
+            total[n] += log_kernel(families[d], u[n, d] - centre[d], parameters[d, 0], parameters[d, 1])
+    return total

@@ -11,19 +11,19 @@ import numpy as np
 from manymotives.families import (
     BETA,
     GAMMA,
+    HALF_NORMAL,
     NORMAL,
-    carried,
-    latent,
+    is_location_scale,
+    location,
     log_kernel,
     log_normaliser,
     natural,
-    placed,
-    statistics,
 )
 from manymotives.inference.populations import put, set_parameters
 from manymotives.inference.trials import begin_trials, copy_row, judge_trials, keep
 from manymotives.jit import inner
 from manymotives.models.target import Anatomy
+from manymotives.noncentred import carried, latent, placed
 from manymotives.rewards import NORMALISED
 
 MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks are carried by exact quantiles
@@ -58,9 +58,9 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0:
         return
-    plans, trial, found, owner = room
+    plans, trial, trial_z, found, owner = room
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
-    new_value, new_actions, new_q = plans.value, plans.actions, plans.q
+    task_z, new_value, new_actions, new_q = state.task_z, plans.value, plans.actions, plans.q
     num_tasks, size = tasks.shape
     group_size = anatomy.group_size
     chosen = np.empty(num_groups, dtype=np.int64)
@@ -69,7 +69,7 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
     before, after = np.empty((size, 2)), np.empty((size, 2))
     for m in range(num_tasks):
         owner[m] = m
-    begin_trials(state, plans, trial, owner, num_tasks)
+    begin_trials(state, plans, trial, trial_z, owner, num_tasks)
     for g in range(num_groups):
         chosen[g] = min(int(rng.random() * len(directions)), len(directions) - 1)
         step = scale[g, chosen[g]] * rng.standard_normal()
@@ -83,15 +83,16 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
                 if math.isinf(x) or (x <= 0.0 and family != NORMAL):
                     gain[g] = -np.inf
                     break
-                first, second = statistics(family, goal[g, j])
-                old_first, old_second = statistics(family, hyper[g, j])
-                gain[g] += log_kernel(family, first, second, a, b) - log_kernel(family, old_first, old_second, a, b)
+                centre = location(family, a, b)
+                gain[g] += log_kernel(family, goal[g, j] - centre, a, b) - log_kernel(
+                    family, hyper[g, j] - centre, a, b
+                )
                 put(source, after, j, x, 0, size)
         if gain[g] > -np.inf:
             for d in range(size):
                 if before[d, 0] != after[d, 0] or before[d, 1] != after[d, 1]:
                     group = slice(g * group_size, (g + 1) * group_size)
-                    gain[g] += _carry_tasks(anatomy.families[d], trial[group], d, before[d], after[d])
+                    gain[g] += _carry_tasks(anatomy.families[d], trial[group], trial_z[group], d, before[d], after[d])
     judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
     for g in range(num_groups):
         tally.carries_tried[g, chosen[g]] += 1.0
@@ -102,31 +103,38 @@ def carry(rng, world, anatomy, data, state, proposal, room, tally):
             copy_row(hyper, g, goal)
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
-                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, m, m)
+                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, m, m)
 
 
 @inner
-def _carry_tasks(family, trial, d, before, after):
+def _carry_tasks(family, trial, trial_z, d, before, after):
     """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
 
-    The answer: the gain in log density. u = T(z; a, b) keeps z (`families.placed`). Small shapes of many tasks, which
-    may be anything over a wide range, are kept in place by what each z tells of them: there quantiles are exact. (Both
-    shapes must be small: a step and the step back are carried in the same way, or the move would not be reversible.)
+    The answer: the gain in log density. u = T(z; a, b) keeps z (`noncentred.placed`); where T is exact, nothing is
+    gained or lost. Small shapes of many tasks, which may be anything over a wide range, are kept in place by what each z
+    tells of them: there quantiles are exact. (Both shapes must be small: a step and the step back are carried in the
+    same way, or the move would not be reversible.)
     """
     a, b, new_a, new_b = before[0], before[1], after[0], after[1]
+    if is_location_scale(family):
+        for m in range(len(trial)):
+            trial[m, d] = new_a + new_b * trial_z[m, d]
+        return 0.0
+    if family == HALF_NORMAL:
+        for m in range(len(trial)):
+            trial[m, d] += math.log(new_a) - math.log(a)
+        return 0.0
     if family == GAMMA and len(trial) >= MANY_TASKS and max(a, new_a) < SMALL_SHAPE:
         for m in range(len(trial)):
             trial[m, d] = carried(trial[m, d] + math.log(b), a, new_a) - math.log(new_b)
         return 0.0
     gain = len(trial) * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
+    centre, new_centre = location(family, a, b), location(family, new_a, new_b)
     z = 0.0
     for m in range(len(trial)):
-        first, second = statistics(family, trial[m, d])
-        gain -= log_kernel(family, first, second, a, b)
         z = latent(family, trial[m, d], a, b, z)
-        gain -= placed(family, z, a, b)[1]
-        there = placed(family, z, new_a, new_b)
-        trial[m, d] = there[0]
-        first, second = statistics(family, there[0])
-        gain += there[1] + log_kernel(family, first, second, new_a, new_b)
+        gain -= math.log(placed(family, z, a, b)[1]) + log_kernel(family, trial[m, d] - centre, a, b)
+        there, slope = placed(family, z, new_a, new_b)
+        trial[m, d] = there
+        gain += math.log(slope) + log_kernel(family, there - new_centre, new_a, new_b)
     return gain

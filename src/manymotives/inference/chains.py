@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
 from manymotives.inference.carry import carry_directions
+from manymotives.inference.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.curvature import frames, is_guide, peaks
 from manymotives.inference.draws import Draws
 from manymotives.inference.latent import latent_draws, latent_room
@@ -169,6 +170,9 @@ class Chain:
             )
             self.kept += count
             self.acceptance = float(self._accepted(tally).mean() / (thin * self.kept))
+        if self.kept:
+            environment = None if self.unknown is None else self.unknown.environment
+            check_consistent(self.target, self.state, environment)
         sweeps = max(1, thin * self.kept)
         self.acceptance_rate, self.refresh_rate = self._accepted(tally) / sweeps, tally.refreshments / sweeps
 
@@ -256,10 +260,15 @@ class Chain:
             value=np.array(found.value),
             q=np.array(found.q),
             log_likelihood=target.log_likelihood(tasks, owner, environment),
-            lift=np.zeros_like(tasks),
-            task_z=np.zeros_like(tasks),
+            task_z=standardised_coordinates(target, tasks, hyper),
             hyper_z=np.zeros_like(hyper),
+            lift=np.zeros_like(tasks),
         )
+
+    def set_population(self, hyper: np.ndarray) -> None:
+        """Other populations [G, H], with tasks as they are."""
+        self.state.hyper[:] = hyper
+        self.state.task_z[:] = standardised_coordinates(self.target, self.state.tasks, hyper)
 
     # ---- warm-up -------------------------------------------------------------------------------------------
 
@@ -354,6 +363,8 @@ class Chain:
             chain.unknown = Unknown(target.belief, chain.world, saved)
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.proposal = Proposal(**{name: np.asarray(state[name][k]) for name in Proposal._fields})  # only read
+        if not is_standardised(target, chain.state):  # from a version that had z for its paths only
+            chain.set_population(chain.state.hyper.copy())
         return chain
 
 

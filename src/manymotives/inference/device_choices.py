@@ -15,7 +15,8 @@ from jax import lax
 
 from manymotives.inference.device_families import natural
 from manymotives.inference.device_layout import Data, Layout
-from manymotives.models.target import COLDEST, FIXED
+from manymotives.models.likelihood import COLDEST, HOTTEST
+from manymotives.models.target import FIXED
 from manymotives.planning.problem import rounding
 from manymotives.rewards import NORMALISED
 
@@ -29,7 +30,7 @@ def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any,
     rewards, into_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
-        temperature = jnp.exp(jnp.maximum(u[layout.temperature], COLDEST))
+        temperature = jnp.exp(jnp.clip(u[layout.temperature], COLDEST, HOTTEST))
     plan = _plan(layout, data, rewards, temperature, actions)
     exists, q = data.allowed[:, :, None, None], plan.q
     below = jnp.where(exists, q - q.max(axis=1, keepdims=True), 0.0)
@@ -55,7 +56,7 @@ def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any,
             by_lapse = (counts * (blind - share) / safe).sum(axis=(0, 1))
             lift_lapse = [(by_lapse * lapse * (1.0 - lapse))[None]]
     else:
-        likelihood = (counts * (above - jnp.log(weight))).sum(axis=(0, 1))
+        likelihood = jnp.where(counts > 0.0, counts * (above - jnp.log(weight)), 0.0).sum(axis=(0, 1))
         meant = jnp.broadcast_to(counts, q.shape)
     off = jnp.where(exists, meant - share * meant.sum(axis=1, keepdims=True), 0.0)
     pull = temperature[None, None] * off
@@ -68,9 +69,9 @@ def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any,
         if layout.is_soft:
             expected = (plan.policy * jnp.where(exists, q, 0.0)).sum(axis=1)
             by_temperature = by_temperature + (worth * (expected - plan.value)).sum(axis=0) / temperature
-        warm = u[layout.temperature] > COLDEST
-        lift.append(jnp.where(warm, by_temperature * temperature, 0.0)[None])
-    found = jnp.where(plan.solved & (likelihood < jnp.inf), likelihood, -jnp.inf)
+        inside = (u[layout.temperature] > COLDEST) & (u[layout.temperature] < HOTTEST)
+        lift.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
+    found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
     return found, jnp.concatenate(lift + lift_lapse), plan.actions
 
 

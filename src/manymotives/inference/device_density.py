@@ -12,13 +12,16 @@ from jax import lax
 from manymotives.families import NORMAL
 from manymotives.inference.device_choices import choices
 from manymotives.inference.device_families import (
+    group_kernel,
+    is_location_scale,
     latent,
+    latent_density,
+    latent_normaliser,
     log_gamma_draws,
-    log_kernel,
     log_normaliser,
     natural,
-    placed,
-    statistics,
+    standardised,
+    summary,
 )
 from manymotives.inference.device_layout import Data, Layout, Run
 from manymotives.models.target import CONSTANT
@@ -31,11 +34,9 @@ def populations_at(layout: Layout, data: Data, hyper_z: Any) -> tuple[Any, Any, 
     for run in layout.hyper_runs:
         z = hyper_z[run.begin : run.end]
         a, b = (data.hyper_constants[run.begin : run.end, column][:, None, None] for column in range(2))
-        h, slope = placed(run.family, z, a, b)
-        first, second = statistics(run.family, h)
+        h, own = latent_density(run.family, z, a, b)
         x = natural(run.family, h)
-        kernel = log_kernel(run.family, first, second, a, b)
-        density.append((jnp.log(slope) + kernel + log_normaliser(run.family, a, b)).sum(axis=0))
+        density.append((own + latent_normaliser(run.family, a, b)).sum(axis=0))
         exists.append((jnp.isfinite(x) & ((x > 0.0) | (run.family == NORMAL))).all(axis=0))
         coordinates.append(h)
         values.append(x)
@@ -62,24 +63,29 @@ def tasks_at(layout: Layout, data: Data, values: Any, task_z: Any) -> tuple[Any,
     for run in layout.runs:
         z = _grouped(layout, task_z[run.begin : run.end])
         a, b = parameters_of(data, run, values)
-        normaliser.append(log_normaliser(run.family, a, b).sum(axis=0))  # once for all tasks
-        a, b = a[:, :, None], b[:, :, None]
-        u, slope = placed(run.family, z, a, b)
-        first, second = statistics(run.family, u)
-        density.append((jnp.log(slope) + log_kernel(run.family, first, second, a, b)).sum(axis=0))
+        normaliser.append(latent_normaliser(run.family, a, b).sum(axis=0))  # once for all tasks
+        u, own = latent_density(run.family, z, a[:, :, None], b[:, :, None])
+        density.append(own.sum(axis=0))
         coordinates.append(u)
     total = sum(density) + sum(normaliser)[:, None]
     size, (_, num_tasks, chains) = layout.num_coordinates, task_z.shape
     return jnp.concatenate(coordinates).reshape(size, num_tasks, chains), total.reshape(num_tasks, chains)
 
 
-def latent_of(layout: Layout, data: Data, values: Any, u: Any, guess: Any) -> Any:
-    """z [D, M, C] of tasks at u, given hyperparameters [H, G, C]."""
+def latent_of(layout: Layout, data: Data, values: Any, u: Any, z: Any, before: Any) -> Any:
+    """z [D, M, C] of tasks at u, given hyperparameters [H, G, C]; z and `before` are what these were.
+
+    Location–scale coordinates must not have moved: their z follows from what it was, exactly at every scale.
+    """
     found = []
     for run in layout.runs:
-        a, b = parameters_of(data, run, values)
-        here, near = (_grouped(layout, each[run.begin : run.end]) for each in (u, guess))
-        found.append(latent(run.family, here, a[:, :, None], b[:, :, None], near))
+        a, b = (each[:, :, None] for each in parameters_of(data, run, values))
+        here, near = (_grouped(layout, each[run.begin : run.end]) for each in (u, z))
+        if is_location_scale(run.family):
+            old_a, old_b = (each[:, :, None] for each in parameters_of(data, run, before))
+            found.append(standardised(near, old_a, old_b, a, b))
+        else:
+            found.append(latent(run.family, here, a, b, near))
     return jnp.concatenate(found).reshape(u.shape)
 
 
@@ -119,17 +125,29 @@ def judge_populations(layout: Layout, data: Data, hyper_z: Any, task_z: Any, see
     return Judged(_number(total), slope, likelihood, lift, actions)
 
 
-def sums_of(layout: Layout, u: Any) -> tuple[Any, Any]:
-    """[D, G, C] twice: sums of the statistics of a population's tasks; of log shares where rewards are shares."""
-    firsts, seconds = [], []
+class Summary(NamedTuple):
+    """What the tasks of a population tell of the parameters of a run (`families.summary`)."""
+
+    where: Any  # [n, G, C]; sums of log shares where rewards are shares
+    spread: Any  # [n, G, C]
+    base: Any  # [n, G or 1, C or 1] the location that deviations are from
+
+
+def summaries_of(layout: Layout, data: Data, values: Any, u: Any, task_z: Any) -> tuple[Summary, ...]:
+    """One for each run, of tasks at u and z given hyperparameters [H, G, C]."""
+    found = []
     for run in layout.runs:
-        first, second = statistics(run.family, _grouped(layout, _shares(layout, run, u)))
-        firsts.append(first.sum(axis=2))
-        seconds.append(second.sum(axis=2))
-    return jnp.concatenate(firsts), jnp.concatenate(seconds)
+        a, b = parameters_of(data, run, values)
+        here, z = _grouped(layout, _shares(layout, run, u)), _grouped(layout, task_z[run.begin : run.end])
+        if _is_shares(layout, run):
+            total = here.sum(axis=2)
+            found.append(Summary(total, jnp.zeros_like(total), a))
+        else:
+            found.append(Summary(*summary(run.family, here, z, b), a))
+    return tuple(found)
 
 
-def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, sums: tuple[Any, Any]) -> tuple[Any, Any]:
+def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, summaries: tuple[Summary, ...]) -> tuple[Any, Any]:
     """log p(z | tasks' u) [G, C] of populations up to a constant, and its gradient [H, G, C]; no plan is needed.
 
     Dirichlet rewards are looked at as shares, with the sums they are shares of integrated out.
@@ -137,16 +155,16 @@ def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, sums: tuple[Any,
 
     def density_at(z: Any) -> Any:
         _, values, density = populations_at(layout, data, z)
-        for run in layout.runs:
+        for run, (where, spread, base) in zip(layout.runs, summaries):
             a, b = parameters_of(data, run, values)
-            first, second = (each[run.begin : run.end] for each in sums)
             if _is_shares(layout, run):
-                a = jnp.broadcast_to(a, first.shape)
+                a = jnp.broadcast_to(a, where.shape)
                 one = lax.lgamma(a.sum(axis=0)) - lax.lgamma(a).sum(axis=0)
-                density = density + layout.group_size * one + (a * first).sum(axis=0)
+                density = density + layout.group_size * one + (a * where).sum(axis=0)
             elif run.sources != (CONSTANT, CONSTANT):
                 one = layout.group_size * log_normaliser(run.family, a, b)
-                density = density + (one + log_kernel(run.family, first, second, a, b)).sum(axis=0)
+                own = group_kernel(run.family, layout.group_size, where, spread, base, a, b)
+                density = density + (one + own).sum(axis=0)
         return density
 
     density, back = jax.vjp(density_at, hyper_z)

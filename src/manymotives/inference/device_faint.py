@@ -8,7 +8,7 @@ from jax import lax
 
 from manymotives.inference.device_choices import choices
 from manymotives.inference.device_density import parameters_of
-from manymotives.inference.device_families import latent, log_kernel, natural, placed, statistics
+from manymotives.inference.device_families import latent, location, log_kernel, natural, placed
 from manymotives.inference.device_layout import Data, Layout
 from manymotives.inference.faint import FAINT
 from manymotives.models.target import CONSTANT
@@ -71,7 +71,7 @@ def move_faint(layout: Layout, data: Data, here: Place, key: Any) -> Place:
     def density(h: Any) -> Any:
         """Of the concentration's coordinate, up to a constant: given what is seen, and how many are faint."""
         shape = natural(family, h)
-        total = log_kernel(family, *statistics(family, h), a, b) + shape * seen - count * lax.lgamma(shape)
+        total = log_kernel(family, h - location(family, a, b), a, b) + shape * seen - count * lax.lgamma(shape)
         below = shape[:, None] * limit + _log_series(shape[:, None], jnp.exp(limit)) - lax.lgamma(shape + 1.0)[:, None]
         total = total + jnp.where(is_faint, below, 0.0).sum(axis=1)
         return jnp.where((shape > 0.0) & (total < jnp.inf), total, -jnp.inf)

@@ -15,7 +15,7 @@ from manymotives.inference.device_density import (
     judge_tasks,
     latent_of,
     populations_at,
-    sums_of,
+    summaries_of,
     tasks_at,
     with_totals,
 )
@@ -79,7 +79,7 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, pa
         u, _ = tasks_at(layout, data, values, state.task_z)
         nowhere = jnp.zeros((layout.num_groups, u.shape[2]), u.dtype)
         u = with_totals(layout, data, values, u, total_key)
-        state = state._replace(task_z=latent_of(layout, data, values, u, state.task_z))
+        state = state._replace(task_z=latent_of(layout, data, values, u, state.task_z, values))
         return state, Tally(chance, refreshments, nowhere, nowhere)
 
     def judge_carried(z: Any, seen: Any, again: bool) -> Judged:
@@ -94,10 +94,10 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, pa
 
     _, values, _ = populations_at(layout, data, state.hyper_z)
     u, _ = tasks_at(layout, data, values, state.task_z)
-    sums = sums_of(layout, u)
+    before, summaries = values, summaries_of(layout, data, values, u, state.task_z)
 
     def judge_alone(z: Any, _: Any, again: bool) -> Judged:
-        return Judged(*judge_given_tasks(layout, data, z, sums), None, None, None)
+        return Judged(*judge_given_tasks(layout, data, z, summaries), None, None, None)
 
     def alone(hyper_z: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
         key, count = given
@@ -119,7 +119,7 @@ def sweep(layout: Layout, data: Data, tuning: Tuning, state: State, key: Any, pa
         hyper_z, u, *seen = lax.fori_loop(0, pace.faint, moved, Place(hyper_z, u, *state[2:]))
         state = State(hyper_z, state.task_z, *seen)
         _, values, _ = populations_at(layout, data, hyper_z)
-    state = state._replace(hyper_z=hyper_z, task_z=latent_of(layout, data, values, u, state.task_z))
+    state = state._replace(hyper_z=hyper_z, task_z=latent_of(layout, data, values, u, state.task_z, before))
     return state, Tally(chance, refreshments, carried, given.mean(axis=0))
 
 

@@ -94,7 +94,7 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
     rounds = ROUNDS if target.num_hyper else 2
     with progress.of(rounds, "rounds") as report:
         for number in range(rounds):
-            chain.state.hyper[:] = hyper
+            chain.set_population(hyper)
             chain.warm_up(WARMUP, THIN, threading.Event())
             tasks = np.empty((DRAWS, target.num_tasks, target.num_coordinates))
             spare = np.empty((DRAWS, target.num_groups, target.num_hyper)), np.empty((DRAWS, target.num_tasks))
@@ -116,17 +116,20 @@ def _uphill(target: Target, tasks: np.ndarray, hyper: np.ndarray, g: int, reach:
         shares = mine[..., : anatomy.num_rewards]
         total = special.logsumexp(shares, axis=-1, keepdims=True)
         mine = np.concatenate([shares - total, mine[..., anatomy.num_rewards :]], axis=-1)
-    statistics = families.statistics_all(anatomy.families, np.ascontiguousarray(mine.reshape(-1, mine.shape[-1])))
-    if is_share:
-        statistics[:, : anatomy.num_rewards, 1] = 0.0  # of shares, a Dirichlet sees the logarithms only
+    rows = mine.reshape(-1, mine.shape[-1])
+    of_shares = anatomy.num_rewards if is_share else 0
+    others = np.ascontiguousarray(rows[:, of_shares:])
 
     def log_density(values: np.ndarray) -> np.ndarray:
         """log p(u | h) [N, M]; of shares, not of the sums they are shares of."""
         parameters = target.parameters(values)
-        constant, weights = families.as_linear(anatomy.families, parameters)
+        found = families.log_density_each(
+            anatomy.families[of_shares:], others, np.ascontiguousarray(parameters[of_shares:])
+        )
         if is_share:
-            constant += special.gammaln(parameters[: anatomy.num_rewards, 0].sum())
-        found = constant + np.tensordot(statistics, weights, axes=2)
+            concentration = parameters[:of_shares, 0]
+            constant = special.gammaln(concentration.sum()) - special.gammaln(concentration).sum()
+            found = found + constant + rows[:, :of_shares] @ concentration
         return found.reshape(mine.shape[:2])
 
     before = log_density(hyper)

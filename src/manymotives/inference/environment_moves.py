@@ -16,8 +16,7 @@ import numpy as np
 from manymotives.families import BETA, GAMMA, draw, natural
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import log_likelihood_in
-from manymotives.models.target import COLDEST
+from manymotives.models.likelihood import inverse_temperature, log_likelihood_in
 
 TRIES = 32  # proposals a sweep: where more rows are uncertain, several are moved at once
 
@@ -37,8 +36,9 @@ class Rows(NamedTuple):
 def move_rows(rng, world, anatomy, data, state, rows):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
-    plans, trial, found, owner = room_for(world, anatomy, num_tasks)
+    plans, trial, trial_z, found, owner = room_for(world, anatomy, num_tasks)
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
+    task_z = state.task_z
     new_value, new_actions, new_q, age = plans.value, plans.actions, plans.q, plans.age
     logs, probabilities, accepted, tried = rows.logs, world.probabilities, rows.accepted, rows.tried
     old_logs, old_probabilities = logs.copy(), probabilities.copy()
@@ -54,7 +54,7 @@ def move_rows(rng, world, anatomy, data, state, rows):
             world, anatomy, data, state, rows.pairs, chosen, old_probabilities, old_q, changes, owner
         )
         if count > 0:
-            begin_trials(state, plans, trial, owner, count)
+            begin_trials(state, plans, trial, trial_z, owner, count)
             age[:] = -1  # of inverses: they belong to other transitions
             judge_trials(world, anatomy, data, plans, trial, owner, count, found)
             for n in range(count):
@@ -63,7 +63,7 @@ def move_rows(rng, world, anatomy, data, state, rows):
         if is_accepted:
             for n in range(count):
                 log_likelihoods[owner[n]] = found[n]
-                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, owner[n])
+                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, owner[n])
         for m in range(num_tasks):
             if changes[m] > -np.inf:
                 if is_accepted:
@@ -113,7 +113,7 @@ def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old
             continue
         temperature, lapse = temperatures[m], lapses[m]
         if anatomy.temperature >= 0:
-            temperature = math.exp(max(tasks[m, anatomy.temperature], COLDEST))
+            temperature = inverse_temperature(tasks[m, anatomy.temperature])
         if anatomy.lapse >= 0:
             lapse = natural(BETA, tasks[m, anatomy.lapse])
         changes[m] = 0.0

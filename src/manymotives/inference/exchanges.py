@@ -15,7 +15,14 @@ import math
 
 import numpy as np
 
-from manymotives.families import log_density, log_kernel, log_normaliser, statistics
+from manymotives.families import (
+    is_location_scale,
+    location,
+    log_density,
+    log_kernel,
+    log_normaliser,
+    standardised,
+)
 from manymotives.inference.environment_moves import log_sum, set_row
 from manymotives.inference.populations import set_parameters
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for
@@ -37,11 +44,11 @@ def exchange_states(rng, world, anatomy, data, state, rows):
     weights, own = _weigh(anatomy, state, d, e)
     sums = np.empty((len(hyper), 2))
     _judge(world, anatomy, data, state, exchanged, d, e, True)
-    before = _add_up(weights, own, state.log_likelihood, exchanged[2], sums)
+    before = _add_up(weights, own, state.log_likelihood, exchanged[3], sums)
     _tell(world, rows, logs)
     _judge(world, anatomy, data, state, as_is, d, e, False)
     _judge(world, anatomy, data, state, exchanged, d, e, True)
-    after = _add_up(weights, own, as_is[2], exchanged[2], sums)
+    after = _add_up(weights, own, as_is[3], exchanged[3], sums)
     if math.log1p(-rng.random()) < after - before:
         _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e)
     else:
@@ -74,9 +81,9 @@ def _exchange_in_rows(rng, world, rows, first, second):
 @inner
 def _judge(world, anatomy, data, state, room, d, e, is_exchanged):
     """Log-likelihoods, left in the room, of tasks as they are or with coordinates d and e exchanged."""
-    plans, trial, found, owner = room
+    plans, trial, trial_z, found, owner = room
     num_tasks = len(state.tasks)
-    begin_trials(state, plans, trial, owner, num_tasks)
+    begin_trials(state, plans, trial, trial_z, owner, num_tasks)
     plans.age[:] = -1  # of inverses: they may belong to other transitions
     if is_exchanged:
         for m in range(num_tasks):
@@ -92,8 +99,9 @@ def _weigh(anatomy, state, d, e):
     """
     tasks, hyper, families = state.tasks, state.hyper, anatomy.families
     weights, own = np.zeros((len(tasks), 2, 2)), np.zeros((len(hyper), 2))
-    parameters = np.empty((len(families), 2))
+    before, parameters = np.empty((len(families), 2)), np.empty((len(families), 2))
     for g in range(len(hyper)):
+        set_parameters(anatomy, hyper, g, before)
         for h in range(2):
             if h == 1 and not _exchange_hyper(anatomy, hyper, g, d, e):
                 own[g, 1] = -np.inf  # there is but one order
@@ -104,14 +112,21 @@ def _weigh(anatomy, state, d, e):
             own[g, h] += anatomy.group_size * log_normaliser(families[e], parameters[e, 0], parameters[e, 1])
             for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
                 for x in range(2):
-                    at_d, at_e = (tasks[m, d], tasks[m, e]) if x == 0 else (tasks[m, e], tasks[m, d])
-                    first, second = statistics(families[d], at_d)
-                    weights[m, h, x] = log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
-                    first, second = statistics(families[e], at_e)
-                    weights[m, h, x] += log_kernel(families[e], first, second, parameters[e, 0], parameters[e, 1])
+                    at_d, at_e = (d, e) if x == 0 else (e, d)
+                    weights[m, h, x] = _log_kernel_at(families, state, m, at_d, before, d, parameters)
+                    weights[m, h, x] += _log_kernel_at(families, state, m, at_e, before, e, parameters)
             if h == 1:
                 _exchange_hyper(anatomy, hyper, g, d, e)  # back
     return weights, own
+
+
+@inner
+def _log_kernel_at(families, state, m, k, before, d, parameters):
+    """The kernel of coordinate d's density where coordinate k of task m is now, of which z belongs to `before`."""
+    a, b = parameters[d, 0], parameters[d, 1]
+    if is_location_scale(families[d]):
+        return -0.5 * standardised(state.task_z[m, k], before[k, 0], before[k, 1], a, b) ** 2
+    return log_kernel(families[d], state.tasks[m, k] - location(families[d], a, b), a, b)
 
 
 @inner
@@ -158,21 +173,33 @@ def _add_up(weights, own, as_is, exchanged, sums):
 def _choose(rng, anatomy, state, as_is, exchanged, weights, sums, d, e):
     """Draw an order of each population, then of each of its tasks, in the new environment."""
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
-    plans, trial, found, _ = as_is
-    other_plans, other_trial, other_found, _ = exchanged
+    task_z = state.task_z
+    plans, trial, trial_z, found, _ = as_is
+    other_plans, other_trial, other_z, other_found, _ = exchanged
     group_size = anatomy.group_size
+    is_scaled = is_location_scale(anatomy.families[d])  # all rewards are of one family
+    before, after = np.empty((len(anatomy.families), 2)), np.empty((len(anatomy.families), 2))
     for g in range(len(sums)):
+        set_parameters(anatomy, state.hyper, g, before)
         h = int(math.log(rng.random()) < sums[g, 1] - log_sum(sums[g, 0], sums[g, 1]))
         if h == 1:
             _exchange_hyper(anatomy, state.hyper, g, d, e)
+        set_parameters(anatomy, state.hyper, g, after)
         for m in range(g * group_size, (g + 1) * group_size):
             here, there = weights[m, h, 0] + found[m], weights[m, h, 1] + other_found[m]
+            if is_scaled:
+                for k, i in ((d, e), (e, d)):
+                    a, b = after[k, 0], after[k, 1]
+                    trial_z[m, k] = standardised(task_z[m, k], before[k, 0], before[k, 1], a, b)
+                    other_z[m, k] = standardised(task_z[m, i], before[i, 0], before[i, 1], a, b)
             if math.log(rng.random()) < there - log_sum(here, there):
                 log_likelihoods[m] = other_found[m]
-                keep(tasks, value, actions, q, other_trial, other_plans.value, other_plans.actions, other_plans.q, m, m)
+                new_value, new_actions, new_q = other_plans.value, other_plans.actions, other_plans.q
+                keep(tasks, task_z, value, actions, q, other_trial, other_z, new_value, new_actions, new_q, m, m)
             else:
                 log_likelihoods[m] = found[m]
-                keep(tasks, value, actions, q, trial, plans.value, plans.actions, plans.q, m, m)
+                new_value, new_actions, new_q = plans.value, plans.actions, plans.q
+                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, m, m)
 
 
 @inner

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from manymotives.families import log_kernel, natural, statistics
+from manymotives.families import location, log_kernel, natural
 from manymotives.inference.populations import DONE, SLICE_STEPS, SLICE_WIDTH, STEP_LEFT, next_on_slice
 from manymotives.inference.trials import begin_trials, judge_trials, keep
 from manymotives.jit import inner
@@ -32,9 +32,9 @@ def move_faint(rng, world, anatomy, data, state, room):
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0 or anatomy.link != NORMALISED or anatomy.num_rewards < 2:
         return
-    plans, trial, found, owner = room
+    plans, trial, trial_z, found, owner = room
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
-    new_value, new_actions, new_q = plans.value, plans.actions, plans.q
+    task_z, new_value, new_actions, new_q = state.task_z, plans.value, plans.actions, plans.q
     num_tasks, group_size = len(tasks), anatomy.group_size
     goal, gain = np.empty(num_groups), np.zeros(num_groups)
     moved, is_moved = np.empty(num_groups, dtype=np.int64), np.zeros(num_groups, dtype=np.bool_)
@@ -52,7 +52,7 @@ def move_faint(rng, world, anatomy, data, state, room):
         if is_faint[m]:
             owner[count] = m
             count += 1
-    begin_trials(state, plans, trial, owner, count)
+    begin_trials(state, plans, trial, trial_z, owner, count)
     for n in range(count):
         m = owner[n]
         d = moved[m // group_size]
@@ -70,7 +70,7 @@ def move_faint(rng, world, anatomy, data, state, room):
         m = owner[n]
         if is_moved[m // group_size]:
             log_likelihoods[m] = found[n]
-            keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
+            keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, m)
 
 
 @inner
@@ -124,8 +124,8 @@ def _density(anatomy, h, j, seen, limits, is_faint):
     shape = natural(family, h)
     if not 0.0 < shape < np.inf:
         return -np.inf
-    first, second = statistics(family, h)
-    total = log_kernel(family, first, second, constants[j, 0], constants[j, 1])
+    a, b = constants[j, 0], constants[j, 1]
+    total = log_kernel(family, h - location(family, a, b), a, b)
     total += shape * seen[0] - seen[1] * math.lgamma(shape)
     faint = len(limits) - seen[1]
     if faint > 0:

@@ -1,7 +1,7 @@
 """MRP's posterior and its gradient in coordinates that do not know their population: compiled.
 
 A task's coordinate is u = T(z; a, b), a population's h = T(z; constants), where T resembles a quantile function
-(`families.placed`): before the data z is nearly standard normal, whatever the population, and a population that moves
+(`noncentred`): before the data z is nearly standard normal, whatever the population, and a population that moves
 carries its tasks along. What T does to densities is counted, so that T only has to be good, not right.
 
 The gradient goes back the same way: choices → values → rewards (one adjoint solve) → u → z, and the population's z.
@@ -12,26 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from manymotives.families import (
-    BETA,
-    NORMAL,
-    latent,
-    log_kernel,
-    log_normaliser,
-    natural,
-    parameter_slopes,
-    placed,
-    slope,
-    statistics,
-)
+from manymotives.families import BETA, NORMAL, is_location_scale, natural
 from manymotives.inference.trials import plan_trials
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_pull
-from manymotives.models.target import COLDEST
+from manymotives.models.likelihood import COLDEST, HOTTEST
+from manymotives.noncentred import latent, latent_density, latent_normaliser
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import Plans, empty_plans, pull_back
 from manymotives.rewards import NORMALISED
+
+
+FARTHEST = 30.0  # a standard normal is never so far from 0
 
 
 class Room(NamedTuple):
@@ -51,9 +44,8 @@ class Room(NamedTuple):
     population_density: np.ndarray  # [G] log p of a population and its tasks
     task_slope: np.ndarray  # [M, D] gradient in the tasks' z
     population_slope: np.ndarray  # [G, H] in the populations' z
-    bends: np.ndarray  # [M, D, 6] derivatives: of u in z, a, b; of log p(u) in u; of log du/dz in a, b
+    bends: np.ndarray  # [M, D, 5] derivatives: of u in z, a, b; of log p(z | a, b) in a, b
     hyper_bends: np.ndarray  # [G, H] of the hyperparameters themselves in their z
-    sums: np.ndarray  # [G, D, 2] of the tasks' statistics
 
 
 @inner
@@ -77,15 +69,17 @@ def latent_room(world, anatomy, num_tasks, num_groups):
         np.zeros(num_groups),
         np.zeros((num_tasks, size)),
         np.zeros((num_groups, num_hyper)),
-        np.zeros((num_tasks, size, 6)),
+        np.zeros((num_tasks, size, 5)),
         np.zeros((num_groups, num_hyper)),
-        np.zeros((num_groups, size, 2)),
     )
 
 
 @inner
 def find_latent(anatomy, hyper, tasks, hyper_z, task_z):
-    """Leave z of populations h [G, H] and of tasks u [M, D]; what stands there is the first guess."""
+    """Leave z of populations h [G, H] and of tasks u [M, D]; what stands there is the first guess.
+
+    Of tasks' location–scale coordinates z is what stands there: where their population is narrow, u does not tell.
+    """
     families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
     num_groups, num_hyper = hyper.shape
     num_tasks, size = tasks.shape
@@ -100,15 +94,29 @@ def find_latent(anatomy, hyper, tasks, hyper_z, task_z):
                 values[j] = natural(hyper_families[j], hyper[g, j])
             set_parameters_at(anatomy, values, parameters)
         for d in range(size):
-            task_z[m, d] = latent(families[d], tasks[m, d], parameters[d, 0], parameters[d, 1], task_z[m, d])
+            if not is_location_scale(families[d]):
+                task_z[m, d] = latent(families[d], tasks[m, d], parameters[d, 0], parameters[d, 1], task_z[m, d])
 
 
 @compiled
 def latent_draws(anatomy, hyper, tasks):
-    """z of populations [N, G, H] and tasks [N, M, D], for draws of both."""
+    """z of populations [N, G, H] and tasks [N, M, D], for draws of both.
+
+    Of location–scale coordinates as well as u tells them: beyond FARTHEST is rounding error, and set to 0.
+    """
     hyper_z, task_z = np.zeros_like(hyper), np.zeros_like(tasks)
+    parameters, values = np.empty((tasks.shape[2], 2)), np.empty(hyper.shape[2])
     for n in range(len(tasks)):
         find_latent(anatomy, hyper[n], tasks[n], hyper_z[n], task_z[n])
+        for m in range(tasks.shape[1]):
+            g = m // anatomy.group_size
+            for j in range(len(values)):
+                values[j] = natural(anatomy.hyper_families[j], hyper[n, g, j])
+            set_parameters_at(anatomy, values, parameters)
+            for d in range(len(parameters)):
+                if is_location_scale(anatomy.families[d]):
+                    z = (tasks[n, m, d] - parameters[d, 0]) / parameters[d, 1]
+                    task_z[n, m, d] = z if abs(z) < FARTHEST else 0.0
     return hyper_z, task_z
 
 
@@ -132,22 +140,22 @@ def judge(world, anatomy, data, room, hyper_z, task_z):
 def path_judge(world, anatomy, data, room, hyper_z, task_z):
     _place(anatomy, room, hyper_z, task_z)
     _judge_choices(world, anatomy, data, room)
-    _conclude(anatomy, room, hyper_z)
+    _conclude(anatomy, room)
 
 
 @inner
 def judge_again(anatomy, room, hyper_z, task_z):
     """The same where u is as it was, so that log-likelihoods and their gradients in u are those that stand there."""
     _place(anatomy, room, hyper_z, task_z)
-    _conclude(anatomy, room, hyper_z)
+    _conclude(anatomy, room)
 
 
 @inner
 def _place(anatomy, room, hyper_z, task_z):
     """h and u, and what densities and gradients are before the choices."""
     families, hyper_families, constants = anatomy.families, anatomy.hyper_families, anatomy.hyper_constants
-    hyper, values, tasks, bends, sums = room.hyper, room.values, room.tasks, room.bends, room.sums
-    task_slope, population_slope = room.task_slope, room.population_slope
+    hyper, values, tasks, bends = room.hyper, room.values, room.tasks, room.bends
+    task_slope, population_slope, hyper_bends = room.task_slope, room.population_slope, room.hyper_bends
     task_density, population_density = room.task_density, room.population_density
     group_size = anatomy.group_size
     num_groups, num_hyper = hyper.shape
@@ -155,46 +163,39 @@ def _place(anatomy, room, hyper_z, task_z):
     parameters = np.empty((size, 2))
     for g in range(num_groups):
         exists = True
-        for d in range(size):
-            sums[g, d, 0] = sums[g, d, 1] = 0.0
         population_density[g] = 0.0
         for j in range(num_hyper):
             family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-            h, log_slope, by_z, _, _, bend, _, _ = placed(family, hyper_z[g, j], a, b)
+            h, density, by_z, _, _, h_z, _, _ = latent_density(family, hyper_z[g, j], a, b)
             x = natural(family, h)
             hyper[g, j], values[g, j] = h, x
-            first, second = statistics(family, h)
-            population_density[g] += log_slope + log_normaliser(family, a, b) + log_kernel(family, first, second, a, b)
-            population_slope[g, j] = bend + by_z * slope(family, h, second, a, b)
+            population_density[g] += density + latent_normaliser(family, a, b)[0]
+            population_slope[g, j] = by_z
+            hyper_bends[g, j] = h_z * (1.0 if family == NORMAL else x * (1.0 - x) if family == BETA else x)
             exists = exists and not math.isinf(x) and (x > 0.0 or family == NORMAL)
         if not exists:
             population_density[g] = -np.inf
         set_parameters_at(anatomy, values[g], parameters)
         for m in range(g * group_size, (g + 1) * group_size):
-            density = 0.0
+            total = 0.0
             for d in range(size):
-                family, a, b = families[d], parameters[d, 0], parameters[d, 1]
-                u, log_slope, by_z, by_a, by_b, bend, bend_a, bend_b = placed(family, task_z[m, d], a, b)
-                first, second = statistics(family, u)
-                sums[g, d, 0] += first
-                sums[g, d, 1] += second
-                density += log_slope + log_kernel(family, first, second, a, b)
-                climb = slope(family, u, second, a, b)
+                u, density, by_z, by_a, by_b, u_z, u_a, u_b = latent_density(
+                    families[d], task_z[m, d], parameters[d, 0], parameters[d, 1]
+                )
+                total += density
                 tasks[m, d] = u
-                task_slope[m, d] = bend + by_z * climb
-                bends[m, d, 0], bends[m, d, 1], bends[m, d, 2] = by_z, by_a, by_b
-                bends[m, d, 3], bends[m, d, 4], bends[m, d, 5] = climb, bend_a, bend_b
-            task_density[m] = density
+                task_slope[m, d] = by_z
+                bends[m, d, 0], bends[m, d, 1], bends[m, d, 2] = u_z, u_a, u_b
+                bends[m, d, 3], bends[m, d, 4] = by_a, by_b
+            task_density[m] = total
 
 
 @inner
-def _conclude(anatomy, room, hyper_z):
+def _conclude(anatomy, room):
     """Densities and gradients with the choices."""
     families, source = anatomy.families, anatomy.source
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
-    values, lift, bends, sums, found = room.values, room.lift, room.bends, room.sums, room.log_likelihood
-    hyper_bends = room.hyper_bends
-    task_slope, population_slope = room.task_slope, room.population_slope
+    values, lift, bends, found = room.values, room.lift, room.bends, room.log_likelihood
+    hyper_bends, task_slope, population_slope = room.hyper_bends, room.task_slope, room.population_slope
     task_density, population_density = room.task_density, room.population_density
     group_size = anatomy.group_size
     num_groups, num_hyper = values.shape
@@ -207,25 +208,18 @@ def _conclude(anatomy, room, hyper_z):
             into[j] = 0.0
         normaliser = 0.0
         for d in range(size):
-            family, a, b = families[d], parameters[d, 0], parameters[d, 1]
-            normaliser += log_normaliser(family, a, b)
-            by_a, by_b = 0.0, 0.0
+            one, by_a, by_b = latent_normaliser(families[d], parameters[d, 0], parameters[d, 1])
+            normaliser += one
+            by_a, by_b = group_size * by_a, group_size * by_b
             for m in range(g * group_size, (g + 1) * group_size):
-                climb = bends[m, d, 3] + lift[m, d]
-                by_a += climb * bends[m, d, 1] + bends[m, d, 4]
-                by_b += climb * bends[m, d, 2] + bends[m, d, 5]
+                by_a += lift[m, d] * bends[m, d, 1] + bends[m, d, 3]
+                by_b += lift[m, d] * bends[m, d, 2] + bends[m, d, 4]
                 task_slope[m, d] += lift[m, d] * bends[m, d, 0]
-            if source[d, 0] >= 0 or source[d, 1] >= 0:
-                own_a, own_b = parameter_slopes(family, group_size, sums[g, d, 0], sums[g, d, 1], a, b)
-                if source[d, 0] >= 0:
-                    into[source[d, 0]] += own_a + by_a
-                if source[d, 1] >= 0:
-                    into[source[d, 1]] += own_b + by_b
+            if source[d, 0] >= 0:
+                into[source[d, 0]] += by_a
+            if source[d, 1] >= 0:
+                into[source[d, 1]] += by_b
         for j in range(num_hyper):
-            family, x = hyper_families[j], values[g, j]
-            by_coordinate = 1.0 if family == NORMAL else x * (1.0 - x) if family == BETA else x
-            by_z = placed(family, hyper_z[g, j], constants[j, 0], constants[j, 1])[2]
-            hyper_bends[g, j] = by_z * by_coordinate
             population_slope[g, j] += hyper_bends[g, j] * into[j]
         for m in range(g * group_size, (g + 1) * group_size):
             task_density[m] += normaliser + found[m]
@@ -265,7 +259,7 @@ def _judge_choices(world, anatomy, data, room):
             lift[m, lapse_place] = by_lapse * lapse * (1.0 - lapse)
     pull_back(world, plans, policies, pull, worth, num_tasks)
     for m in range(num_tasks):
-        if temperature_place >= 0 and tasks[m, temperature_place] > COLDEST:
+        if temperature_place >= 0 and COLDEST < tasks[m, temperature_place] < HOTTEST:
             if is_soft:  # v = log Σ exp(c q) / c hangs on c, with q held
                 for s in range(num_states):
                     expected = 0.0

@@ -46,8 +46,7 @@ def follow_tasks(rng, world, anatomy, data, state, frame, step, longest, room, a
         chance = math.exp(min(0.0, energy[m])) if energy[m] > -np.inf else 0.0
         accepted[m] += chance
         if rng.random() < chance:
-            copy_row(task_z, m, z)
-            _keep(state, room, m)
+            _keep(state, room, z, m)
 
 
 @inner
@@ -74,7 +73,7 @@ def follow_populations(rng, world, anatomy, data, state, frame, step, longest, r
             copy_row(hyper_z, g, z)
             copy_row(state.hyper, g, room.hyper)
             for m in range(g * group_size, (g + 1) * group_size):
-                _keep(state, room, m)
+                _keep(state, room, task_z, m)
 
 
 @inner
@@ -87,10 +86,23 @@ def _return(state, room):
 
 
 @inner
-def _keep(state, room, m):
+def _keep(state, room, task_z, m):
     """Where task m's path has led is where it is."""
     plans = room.plans
-    keep(state.tasks, state.value, state.actions, state.q, room.tasks, plans.value, plans.actions, plans.q, m, m)
+    keep(
+        state.tasks,
+        state.task_z,
+        state.value,
+        state.actions,
+        state.q,
+        room.tasks,
+        task_z,
+        plans.value,
+        plans.actions,
+        plans.q,
+        m,
+        m,
+    )
     state.log_likelihood[m] = room.log_likelihood[m]
     copy_row(state.lift, m, room.lift)
 

@@ -1,7 +1,8 @@
 """The compiled moves of a population given its tasks: each hyperparameter on its line, all else as it is.
 
-A density here sees the tasks only through two sums for each coordinate (`families.statistics`), so that a thousand
-tasks cost as little as two once they are added up. The concentrations of Dirichlet rewards are moved given the tasks'
+A density here sees the tasks only through two numbers for each coordinate (`families.summary`), so that a thousand
+tasks cost as little as two once they are summarised. These are centred moves: u stays, and z of location–scale families
+changes with the population (`_keep_standardised`). The concentrations of Dirichlet rewards are moved given the tasks'
 shares alone, with the sums Σ x they are shares of integrated out; `refresh_totals` draws those sums afterwards.
 """
 
@@ -12,11 +13,15 @@ import numpy as np
 from manymotives.families import (
     GAMMA,
     NORMAL,
+    group_kernel,
+    is_location_scale,
+    location,
     log_gamma_draw,
     log_kernel,
     log_normaliser,
     natural,
-    statistics,
+    standardised,
+    summary,
 )
 from manymotives.jit import inner
 from manymotives.rewards import NORMALISED
@@ -30,20 +35,22 @@ STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 def move_population(rng, anatomy, state, proposal, g, tally):
     """Random steps of population g's hyperparameters, one after the other."""
     hyper, scale, accepted = state.hyper, proposal.hyper_scale, tally.hyper
-    sums = _sums(anatomy, state.tasks, g)
     parameters = np.empty((len(anatomy.families), 2))
     set_parameters(anatomy, hyper, g, parameters)
+    before = parameters.copy()
+    summaries = _summaries(anatomy, state.tasks, state.task_z, parameters, g)
     reach = _reach(anatomy)
     for j in range(hyper.shape[1]):
         here = hyper[g, j]
         there = here + scale[g, j] * rng.standard_normal()
-        before = _hyper_density(here, anatomy, sums, parameters, j, reach)
-        gain = _hyper_density(there, anatomy, sums, parameters, j, reach) - before
+        loss = _hyper_density(here, anatomy, summaries, before, parameters, j, reach)
+        gain = _hyper_density(there, anatomy, summaries, before, parameters, j, reach) - loss
         if math.log1p(-rng.random()) < gain:
             hyper[g, j] = there
             accepted[g, j] += 1.0
         else:
             put(anatomy.source, parameters, j, natural(anatomy.hyper_families[j], here), reach[j, 0], reach[j, 1])
+    _keep_standardised(anatomy, state.task_z, g, before, parameters)
 
 
 @inner
@@ -53,37 +60,57 @@ def draw_population(rng, anatomy, state, g):
     hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
     count = anatomy.group_size
     shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
-    sums = _sums(anatomy, state.tasks, g)
     parameters = np.empty((len(families), 2))
     set_parameters(anatomy, hyper, g, parameters)
+    before = parameters.copy()
+    summaries = _summaries(anatomy, state.tasks, state.task_z, parameters, g)
     reach = _reach(anatomy)
     for j in range(len(hyper_families)):
         conjugate = False
         for d in range(max(shares, reach[j, 0]), reach[j, 1]):
             if source[d, 1] == j and families[d] == GAMMA and hyper_families[j] == GAMMA:
-                # the rate of a Gamma has a Gamma
+                # the rate of a Gamma has a Gamma; Σ x is count · e^where
                 shape = constants[j, 0] + count * parameters[d, 0]
-                hyper[g, j] = log_gamma_draw(rng, shape) - math.log(constants[j, 1] + sums[d, 1])
+                rate = _log_sum(math.log(constants[j, 1]), math.log(count) + summaries[d, 0])
+                hyper[g, j] = log_gamma_draw(rng, shape) - rate
                 conjugate = True
-            if source[d, 0] == j and families[d] == NORMAL and hyper_families[j] == NORMAL:
+            if source[d, 0] == j and is_location_scale(families[d]) and hyper_families[j] == NORMAL:
                 # the mean of a Normal has a Normal
-                weight, own = count / parameters[d, 1] ** 2, 1.0 / constants[j, 1] ** 2
-                mean = (constants[j, 0] * own + sums[d, 0] / parameters[d, 1] ** 2) / (own + weight)
-                hyper[g, j] = mean + rng.standard_normal() / math.sqrt(own + weight)
+                error, spread = parameters[d, 1] / math.sqrt(count), constants[j, 1]
+                both = math.hypot(error, spread)
+                shift = summaries[d, 0] * (spread / both) ** 2 + (constants[j, 0] - before[d, 0]) * (error / both) ** 2
+                hyper[g, j] = before[d, 0] + (shift + error * (spread / both) * rng.standard_normal())
                 conjugate = True
         if not conjugate:
             here = hyper[g, j]
-            level = _hyper_density(here, anatomy, sums, parameters, j, reach) + math.log1p(-rng.random())
+            level = _hyper_density(here, anatomy, summaries, before, parameters, j, reach) + math.log1p(-rng.random())
             left = here - SLICE_WIDTH * rng.random()
             right = left + SLICE_WIDTH
             stage, there = STEP_LEFT, left
             for _ in range(SLICE_STEPS):
-                inside = _hyper_density(there, anatomy, sums, parameters, j, reach) > level
+                inside = _hyper_density(there, anatomy, summaries, before, parameters, j, reach) > level
                 stage, there, left, right = next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
                 if stage == DONE:
                     hyper[g, j] = there
                     break
         put(source, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
+    _keep_standardised(anatomy, state.task_z, g, before, parameters)
+
+
+@inner
+def _keep_standardised(anatomy, task_z, g, before, parameters):
+    """z of the tasks in population g where parameters [D, 2] are no longer what they were, and u is."""
+    for d in range(len(parameters)):
+        a, b, new_a, new_b = before[d, 0], before[d, 1], parameters[d, 0], parameters[d, 1]
+        if is_location_scale(anatomy.families[d]) and (a != new_a or b != new_b):
+            for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
+                task_z[m, d] = standardised(task_z[m, d], a, b, new_a, new_b)
+
+
+@inner
+def _log_sum(x, y):
+    """log(e^x + e^y)."""
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
 @inner
@@ -102,10 +129,10 @@ def refresh_totals(rng, anatomy, state, g):
 
 
 @inner
-def _hyper_density(value, anatomy, sums, parameters, j, reach):
-    """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' sums and all others.
+def _hyper_density(value, anatomy, summaries, before, parameters, j, reach):
+    """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' summaries and all others.
 
-    Leaves its value in `parameters` [D, 2].
+    Leaves its value in `parameters` [D, 2]; summaries were made under `before`.
     """
     families, source, family = anatomy.families, anatomy.source, anatomy.hyper_families[j]
     constants = anatomy.hyper_constants
@@ -113,25 +140,28 @@ def _hyper_density(value, anatomy, sums, parameters, j, reach):
     x = natural(family, value)
     if math.isinf(x) or (x <= 0.0 and family != NORMAL):
         return -np.inf
-    first, second = statistics(family, value)
-    total = log_kernel(family, first, second, constants[j, 0], constants[j, 1])
+    total = log_kernel(
+        family, value - location(family, constants[j, 0], constants[j, 1]), constants[j, 0], constants[j, 1]
+    )
     count = anatomy.group_size
     is_concentration = False
     put(source, parameters, j, x, reach[j, 0], reach[j, 1])
     for d in range(reach[j, 0], reach[j, 1]):
+        where, spread = summaries[d, 0], summaries[d, 1]
         if d < shares:
             if source[d, 0] == j:  # one factor of a Dirichlet density; what joins the factors follows below
                 is_concentration = True
-                total += x * sums[d, 0] - count * math.lgamma(x)
+                total += x * where - count * math.lgamma(x)
         elif source[d, 0] == j or source[d, 1] == j:
             a, b = parameters[d, 0], parameters[d, 1]
-            total += count * log_normaliser(families[d], a, b) + log_kernel(families[d], sums[d, 0], sums[d, 1], a, b)
+            total += count * log_normaliser(families[d], a, b)
+            total += group_kernel(families[d], count, where, spread, before[d, 0], a, b)
     if is_concentration:
         concentration = 0.0
         for d in range(shares):
             concentration += parameters[d, 0]
         total += count * math.lgamma(concentration)
-    return -np.inf if math.isnan(total) else total
+    return total if abs(total) < np.inf else -np.inf
 
 
 @inner
@@ -150,21 +180,21 @@ def _reach(anatomy):
 
 
 @inner
-def _sums(anatomy, tasks, g):
-    """[D, 2] sums of the statistics of the tasks in population g; of log shares where rewards are shares."""
-    families, num_rewards = anatomy.families, anatomy.num_rewards
+def _summaries(anatomy, tasks, task_z, parameters, g):
+    """[D, 2] summaries of the tasks in population g, given its parameters; sums of log shares where rewards are such."""
+    families = anatomy.families
     size = len(families)
-    shares = num_rewards if anatomy.link == NORMALISED else 0
-    sums = np.zeros((size, 2))
-    for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
-        shift = _log_total(tasks, m, shares)
-        for d in range(shares):
-            sums[d, 0] += tasks[m, d] - shift
-        for d in range(shares, size):
-            first, second = statistics(families[d], tasks[m, d])
-            sums[d, 0] += first
-            sums[d, 1] += second
-    return sums
+    begin, end = g * anatomy.group_size, (g + 1) * anatomy.group_size
+    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    summaries = np.zeros((size, 2))
+    if shares > 0:
+        for m in range(begin, end):
+            shift = _log_total(tasks, m, shares)
+            for d in range(shares):
+                summaries[d, 0] += tasks[m, d] - shift
+    for d in range(shares, size):
+        summaries[d, 0], summaries[d, 1] = summary(families[d], tasks, task_z, begin, end, d, parameters[d, 1])
+    return summaries
 
 
 @inner

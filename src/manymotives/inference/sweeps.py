@@ -30,9 +30,11 @@ import numpy as np
 from manymotives.families import (
     BETA,
     draw,
+    is_location_scale,
+    location,
     log_kernel,
     natural,
-    statistics,
+    standardised,
 )
 from manymotives.inference.carry import carry
 from manymotives.inference.faint import move_faint
@@ -50,8 +52,8 @@ from manymotives.inference.populations import (
 )
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import log_likelihood
-from manymotives.models.target import COLDEST, Target
+from manymotives.models.likelihood import inverse_temperature, log_likelihood
+from manymotives.models.target import Target
 from manymotives.planning.addresses import address_of
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import World
@@ -69,10 +71,10 @@ class State(NamedTuple):
     value: np.ndarray  # [M, S]
     actions: np.ndarray  # [M, S]
     log_likelihood: np.ndarray  # [M]
-    # where paths begin:
-    lift: np.ndarray  # [M, D] gradients of log-likelihoods in u
+    # non-centred: of location–scale families u = a + b z always; of others as paths have left them
     task_z: np.ndarray  # [M, D]
     hyper_z: np.ndarray  # [G, H]
+    lift: np.ndarray  # [M, D] gradients of log-likelihoods in u, where paths begin
 
 
 class Proposal(NamedTuple):
@@ -118,7 +120,7 @@ def data_of(target: Target, world: World, follows_paths: bool) -> Data:
     """A target's choices, with the addresses of what judges by them; compiled here, if need be."""
     anatomy = target.anatomy
     data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy(), 0, 0)
-    plans, trial, found, owner = room_for(world, anatomy, target.num_tasks)
+    plans, trial, _, found, owner = room_for(world, anatomy, target.num_tasks)
     data = data._replace(trial_judge=address_of(trial_judge, world, anatomy, data, plans, trial, owner, 1, found))
     if follows_paths:
         room = latent_room(world, anatomy, target.num_tasks, target.num_groups)
@@ -206,9 +208,10 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    plans, trial, found, owner = room
+    plans, trial, trial_z, found, owner = room
     families, factor, scale, hyper = anatomy.families, proposal.factor, proposal.scale, state.hyper
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
+    task_z = state.task_z
     new_value, new_actions, new_q = plans.value, plans.actions, plans.q
     walks, refreshments = tally.walks, tally.refreshments
     num_tasks, size = tasks.shape
@@ -221,7 +224,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
         count = min(batch, 2 * num_tasks - begin)
         for n in range(count):
             owner[n] = (begin + n) % num_tasks
-        begin_trials(state, plans, trial, owner, count)
+        begin_trials(state, plans, trial, trial_z, owner, count)
         for n in range(count):
             m = owner[n]
             if m // group_size != group:
@@ -229,17 +232,17 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
                 set_parameters(anatomy, hyper, group, parameters)
             gain[n] = 0.0
             if begin + n < num_tasks:
-                gain[n] = _walk(rng, families, factor, scale, parameters, trial, n, m)
+                gain[n] = _walk(rng, families, factor, scale, parameters, trial, trial_z, n, m)
             elif anatomy.num_rewards > 1 and rng.random() < EXCHANGED:
-                gain[n] = _exchange(rng, families, parameters, trial, n, anatomy.num_rewards)
+                gain[n] = _exchange(rng, families, parameters, trial, trial_z, n, anatomy.num_rewards)
             else:  # drawn from the prior, which cancels
-                _refresh(rng, families, parameters, trial, n, walk_size)
+                _refresh(rng, families, parameters, trial, trial_z, n, walk_size)
         judge_trials(world, anatomy, data, plans, trial, owner, count, found)
         for n in range(count):
             m = owner[n]
             if math.log1p(-rng.random()) < found[n] - log_likelihoods[m] + gain[n]:
                 log_likelihoods[m] = found[n]
-                keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m)
+                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, m)
                 if begin + n < num_tasks:
                     walks[m] += 1.0
                 else:
@@ -247,56 +250,79 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
 
 
 @inner
-def _walk(rng, families, factor, scale, parameters, trial, n, m):
+def _walk(rng, families, factor, scale, parameters, trial, trial_z, n, m):
     """Add a random step of task m to the n-th trial; the gain in log prior density."""
     size = factor.shape[1]
     gain = 0.0
-    for d in range(size):
-        first, second = statistics(families[d], trial[n, d])
-        gain -= log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
+    step = np.zeros(size)
     for e in range(size):
-        step = scale[m] * rng.standard_normal()
+        normal = scale[m] * rng.standard_normal()
         for d in range(e, size):
-            trial[n, d] += factor[m, d, e] * step
+            step[d] += factor[m, d, e] * normal
     for d in range(size):
-        first, second = statistics(families[d], trial[n, d])
-        gain += log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
+        gain += _moved(families[d], parameters[d, 0], parameters[d, 1], trial, trial_z, n, d, step[d])
     return gain
 
 
 @inner
-def _refresh(rng, families, parameters, trial, n, size):
+def _moved(family, a, b, trial, trial_z, n, d, step):
+    """Move coordinate d of the n-th trial by a step; the gain in log prior density."""
+    if is_location_scale(family):
+        before = trial_z[n, d]
+        trial_z[n, d] = before + step / b
+        trial[n, d] = a + b * trial_z[n, d]
+        return 0.5 * (before - trial_z[n, d]) * (before + trial_z[n, d])
+    centre = location(family, a, b)
+    before = log_kernel(family, trial[n, d] - centre, a, b)
+    trial[n, d] += step
+    return log_kernel(family, trial[n, d] - centre, a, b) - before
+
+
+@inner
+def _refresh(rng, families, parameters, trial, trial_z, n, size):
     """Some coordinates of the n-th trial anew from their prior: one of them, or each with some probability."""
     if rng.random() < 0.5:
         d = min(int(rng.random() * size), size - 1)
-        trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
+        _draw_anew(rng, families[d], parameters[d, 0], parameters[d, 1], trial, trial_z, n, d)
     else:
         share = rng.random()
         for d in range(size):
             if rng.random() < share:
-                trial[n, d] = draw(rng, families[d], parameters[d, 0], parameters[d, 1])
+                _draw_anew(rng, families[d], parameters[d, 0], parameters[d, 1], trial, trial_z, n, d)
 
 
 @inner
-def _exchange(rng, families, parameters, trial, n, size):
+def _draw_anew(rng, family, a, b, trial, trial_z, n, d):
+    """Coordinate d of the n-th trial from its prior."""
+    if is_location_scale(family):
+        trial_z[n, d] = rng.standard_normal()
+        trial[n, d] = a + b * trial_z[n, d]
+    else:
+        trial[n, d] = draw(rng, family, a, b)
+
+
+@inner
+def _exchange(rng, families, parameters, trial, trial_z, n, size):
     """Two rewards of the n-th trial change places; the gain in log prior density."""
     d = min(int(rng.random() * size), size - 1)
     e = (d + 1 + min(int(rng.random() * (size - 1)), size - 2)) % size
     here, there = trial[n, d], trial[n, e]
-    first, second = statistics(families[d], here)
-    other_first, other_second = statistics(families[e], there)
-    gain = log_kernel(families[d], other_first, other_second, parameters[d, 0], parameters[d, 1])
-    gain += log_kernel(families[e], first, second, parameters[e, 0], parameters[e, 1])
-    gain -= log_kernel(families[d], first, second, parameters[d, 0], parameters[d, 1])
-    gain -= log_kernel(families[e], other_first, other_second, parameters[e, 0], parameters[e, 1])
+    z, other_z = trial_z[n, d], trial_z[n, e]
+    a, b, other_a, other_b = parameters[d, 0], parameters[d, 1], parameters[e, 0], parameters[e, 1]
     trial[n, d], trial[n, e] = there, here
-    return gain
+    if is_location_scale(families[d]):  # all rewards are of one family
+        trial_z[n, d] = standardised(other_z, other_a, other_b, a, b)
+        trial_z[n, e] = standardised(z, a, b, other_a, other_b)
+        return 0.5 * (z**2 + other_z**2 - trial_z[n, d] ** 2 - trial_z[n, e] ** 2)
+    family, centre, other_centre = families[d], location(families[d], a, b), location(families[d], other_a, other_b)
+    gain = log_kernel(family, there - centre, a, b) + log_kernel(family, here - other_centre, other_a, other_b)
+    return gain - log_kernel(family, here - centre, a, b) - log_kernel(family, there - other_centre, other_a, other_b)
 
 
 @inner
 def _slice_choices(rng, anatomy, data, state, proposal, tally):
     """Inverse temperatures and lapse rates of all tasks, exactly, given their action values: slice sampling."""
-    tasks, hyper, q, log_likelihoods = state.tasks, state.hyper, state.q, state.log_likelihood
+    tasks, task_z, hyper, q, log_likelihoods = state.tasks, state.task_z, state.hyper, state.q, state.log_likelihood
     jumps = tally.jumps
     families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
@@ -307,16 +333,17 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
             set_parameters(anatomy, hyper, group, parameters)
         temperature, lapse = data.temperature[m], data.lapse[m]
         if anatomy.temperature >= 0:
-            temperature = math.exp(max(tasks[m, anatomy.temperature], COLDEST))
+            temperature = inverse_temperature(tasks[m, anatomy.temperature])
         if anatomy.lapse >= 0:
             lapse = natural(BETA, tasks[m, anatomy.lapse])
         for d in range(exact_from, len(families)):
             is_lapse = d == anatomy.lapse
             family, a, b = families[d], parameters[d, 0], parameters[d, 1]
             here = tasks[m, d]
-            first, second = statistics(family, here)
+            # how far u is from where deviations are taken from: b z of location–scale families, exactly
+            off = b * task_z[m, d] if is_location_scale(family) else here - location(family, a, b)
             likelihood = log_likelihoods[m]
-            level = likelihood + log_kernel(family, first, second, a, b) + math.log1p(-rng.random())
+            level = likelihood + log_kernel(family, off, a, b) + math.log1p(-rng.random())
             left = here - widths[m, d] * rng.random()
             right = left + widths[m, d]
             stage, there = STEP_LEFT, left
@@ -326,18 +353,19 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
                 if is_lapse:
                     likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there))
                 else:
-                    likelihood = log_likelihood(q, m, counts, m, math.exp(max(there, COLDEST)), lapse)
-                first, second = statistics(family, there)
-                inside = likelihood + log_kernel(family, first, second, a, b) > level
+                    likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there), lapse)
+                inside = likelihood + log_kernel(family, off + (there - here), a, b) > level
                 stage, there, left, right = next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
                 if stage == DONE:
                     jumps[m, d] += abs(there - here)
                     tasks[m, d] = there
+                    if is_location_scale(family):
+                        task_z[m, d] = (off + (there - here)) / b
                     log_likelihoods[m] = likelihood
                     if is_lapse:
                         lapse = natural(BETA, there)
                     else:
-                        temperature = math.exp(max(there, COLDEST))
+                        temperature = inverse_temperature(there)
                     break
 
 

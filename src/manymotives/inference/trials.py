@@ -6,8 +6,7 @@ import numpy as np
 
 from manymotives.families import BETA, natural
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import log_likelihood
-from manymotives.models.target import COLDEST
+from manymotives.models.likelihood import inverse_temperature, log_likelihood
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import empty_plans, plan_again
@@ -16,23 +15,24 @@ from manymotives.rewards import NORMALISED
 
 @inner
 def room_for(world, anatomy, num_tasks):
-    """Plans, coordinates [N, D], log-likelihoods [N] and owners [N] of trials: one for each task, and idle lanes."""
+    """Plans, coordinates u and z [N, D], log-likelihoods [N] and owners [N] of trials: one a task, and idle lanes."""
     count = -(-num_tasks // WIDTH) * WIDTH
     per_state = world.num_actions if anatomy.on_pairs else 1
-    trial = np.empty((count, len(anatomy.families)))
-    return empty_plans(world, count, per_state), trial, np.empty(count), np.arange(count) % num_tasks
+    trial, trial_z = np.empty((count, len(anatomy.families))), np.empty((count, len(anatomy.families)))
+    return empty_plans(world, count, per_state), trial, trial_z, np.empty(count), np.arange(count) % num_tasks
 
 
 @inner
-def begin_trials(state, plans, trial, owner, count):
+def begin_trials(state, plans, trial, trial_z, owner, count):
     """Tasks `owner` [N] as trials, with their plans to begin from."""
-    tasks, values, actions = state.tasks, state.value, state.actions
+    tasks, task_z, values, actions = state.tasks, state.task_z, state.value, state.actions
     new_values, new_actions = plans.value, plans.actions
     size = tasks.shape[1]
     for n in range(count):
         m = owner[n]
         for d in range(size):
             trial[n, d] = tasks[m, d]
+            trial_z[n, d] = task_z[m, d]
         for s in range(values.shape[1]):
             new_values[n, s] = values[m, s]
             new_actions[n, s] = actions[m, s]
@@ -68,16 +68,17 @@ def plan_trials(world, anatomy, data, plans, trial, owner, count):
     for n in range(count):
         temperature[n] = known_temperature[owner[n]]
         if temperature_place >= 0:
-            temperature[n] = math.exp(max(trial[n, temperature_place], COLDEST))
+            temperature[n] = inverse_temperature(trial[n, temperature_place])
     plan_again(world, plans, anatomy.is_soft, count)
 
 
 @inner
-def keep(tasks, value, actions, q, trial, new_value, new_actions, new_q, n, m):
+def keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, m):
     """The n-th trial becomes the state of task m."""
     _, num_states, num_actions = q.shape
     for d in range(tasks.shape[1]):
         tasks[m, d] = trial[n, d]
+        task_z[m, d] = trial_z[n, d]
     for s in range(num_states):
         value[m, s] = new_value[n, s]
         actions[m, s] = new_actions[n, s]

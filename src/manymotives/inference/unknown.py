@@ -39,6 +39,11 @@ class Unknown:
         """A start from the belief, and the environment that it is."""
         self.rows.logs[:] = log_gammas(rng, self.rows.concentration[None])[0]
         self._tell_world()
+        return self.environment
+
+    @property
+    def environment(self) -> Environment:
+        """As it is now."""
         return self.belief.environment(self.belief.normalised(self.rows.logs))
 
     def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any) -> None:

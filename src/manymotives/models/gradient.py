@@ -35,8 +35,9 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
             if q[n, s, a] > -np.inf:
                 above = temperature * (q[n, s, a] - best)
                 share = math.exp(above) if above < 0.0 else 1.0
-                chosen += counts[m, s, a] * above
                 available += 1
+                if counts[m, s, a] > 0.0:
+                    chosen += counts[m, s, a] * above
             pull[n, s, a] = share
             weight += share
         expected = 0.0  # Σ of what pulls: k for choices without lapses

@@ -6,6 +6,15 @@ import numpy as np
 
 from manymotives.jit import compiled, inner
 
+COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
+HOTTEST = 300.0  # log c above which only best actions are chosen, and products with values overflow
+
+
+@inner
+def inverse_temperature(log_temperature):
+    """c, from log c; the same beyond either end, where choices are the same."""
+    return math.exp(min(max(log_temperature, COLDEST), HOTTEST))
+
 
 @inner
 def log_likelihood(q, n, counts, m, temperature, lapse):
@@ -37,8 +46,9 @@ def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
         if q[n, s, a] > -np.inf:
             above = temperature * (q[n, s, a] - best)
             weight += math.exp(above) if above < 0.0 else 1.0
-            chosen += counts[m, s, a] * above
             available += 1
+            if counts[m, s, a] > 0.0:  # else 0 · −∞ where c (q − best) overflows
+                chosen += counts[m, s, a] * above
     log_weight = math.log(weight)
     if lapse == 0.0:
         return chosen - made * log_weight

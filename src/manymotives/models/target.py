@@ -18,14 +18,13 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
-from manymotives.models.likelihood import log_likelihoods
+from manymotives.models.likelihood import COLDEST, HOTTEST, log_likelihoods
 from manymotives.planning import plan
 from manymotives.priors import Prior
 from manymotives.rewards import LINEAR, NORMALISED
 
 CONSTANT = -1  # a parameter that is no hyperparameter
 FIXED = -1  # the place of a temperature or lapse rate that is known
-COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
 
@@ -146,7 +145,7 @@ class Target:
         place = self.anatomy.temperature
         if place == FIXED:
             return np.broadcast_to(self.fixed_temperature[owner], u.shape[:-1])
-        return np.exp(np.maximum(u[..., place], COLDEST))
+        return np.exp(np.clip(u[..., place], COLDEST, HOTTEST))
 
     def lapses(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Lapse rates [...]."""
