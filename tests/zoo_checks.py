@@ -2,9 +2,10 @@
 
 **Reach of the prior.** Each unknown has a conditional prior given its parents; the prior probability of a value as
 extreme as the one drawn is uniform under the prior, whatever the parents are. The likelihood is at most its saturated
-value L̂, so under the posterior P(tail ≤ p) ≤ p L̂ / evidence. The evidence is bounded from below by the average of likelihoods over
-forward simulations of the prior (by Markov's inequality that is more than k times too large with probability 1 / k at
-most). A draw whose tail probability is below 10⁻⁹ × evidence / L̂ / (number of values looked at) has run away.
+value L̂, so under the posterior P(tail ≤ p) ≤ p L̂ / evidence. The evidence is bounded from below by the average of
+likelihoods over forward simulations of the prior (by Markov's inequality that is more than k times too large with
+probability 1 / k at most). A draw whose tail probability is below 10⁻⁹ × evidence / L̂ / (number of values looked at)
+has run away.
 
 **Methods agree** if the mean ranks of each quantity among the draws of both do. Ranks are bounded, so their means and
 Monte Carlo standard errors exist whatever the tails of the quantity are (the logarithm of a scale near zero has long
@@ -286,7 +287,7 @@ def effective_sample_size(values: np.ndarray) -> float:
     total = covariance[0] + halves.mean(axis=1).var(ddof=1)
     if within == 0:
         return np.nan
-    correlation = 1 - (within - covariance * length / (length - 1)) / total
+    correlation = 1 - (within - covariance) / total
     correlation[0] = 1.0
     pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs < 0)

@@ -2,7 +2,8 @@
 
 Plain NumPy and SciPy, from the definitions in the documentation; nothing of the library is imported. Optimal values
 are found by enumeration of all deterministic policies, soft-optimal ones by Newton's method on the soft Bellman
-equation. Densities are those of unconstrained coordinates (log x for positive x, logit x for x in (0, 1)), in centred form.
+equation. Densities are those of unconstrained coordinates (log x for positive x, logit x for x in (0, 1)), in centred
+form.
 """
 
 import itertools
