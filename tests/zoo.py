@@ -1,0 +1,353 @@
+"""Models, worlds and data at random; every method on each of them, held against an oracle and against each other.
+
+    python tests/zoo.py --models 500 --seed 0 --jobs 2 --out results.json      (make zoo)
+    python tests/zoo.py --seed 0 --only 17                                     model 17 of that seed alone, in detail
+
+Written from the documentation alone, without knowledge of how the samplers work. Model k of a seed is the same whatever
+else is run. What is drawn: `zoo_specimens.py`; what is checked, and by which rules: `zoo_checks.py`; the oracle:
+`zoo_oracle.py`.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo_checks import LARGEST_Z, Comparison, Sampled, compare, log_reach, num_values, problems_of, quantities
+from zoo_oracle import PARAMETERS, Distribution, Draws, Model, rewards_of_pairs
+from zoo_specimens import Specimen, specimen
+
+METHODS = ("HMC", "Gibbs", "Metropolis")
+PROBLEMS = (
+    "run away",
+    "not finite",
+    "outside the support",
+    "log likelihood above 0",
+    "log likelihood differs",
+    "log density differs",
+    "error",
+)
+LONGER = 10  # how many times as long the runs are that decide on a disagreement
+
+
+# ---- the library ---------------------------------------------------------------------------------------------
+
+
+def library_model(model: Model) -> Any:
+    """The same model in the library's words."""
+    import manymotives as mm
+
+    def prior(value: Any) -> Any:
+        if not isinstance(value, Distribution):
+            return value
+        return getattr(mm, value.kind)(*map(prior, value.parameters))
+
+    first, second = (*model.reward.parameters, None)[:2]
+    if model.is_dirichlet:
+        reward: Any = mm.DirichletReward(concentration=prior(first), on=model.on)
+    elif model.reward.kind == "Beta":
+        reward = mm.BetaReward(alpha=prior(first), beta=prior(second), on=model.on)
+    else:
+        reward = mm.GaussianReward(features=model.features, mean=prior(first), scale=prior(second), on=model.on)
+    rule = mm.SoftOptimal if model.foresees_errors else mm.Softmax
+    choice = rule(inverse_temperature=prior(model.inverse_temperature), lapse=prior(model.lapse))
+    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)())
+
+
+def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -> Any:
+    import manymotives as mm
+
+    size = {"chains": chains, "draws": draws, "warmup": warmup, "thin": thin}
+    if name == "JAX":
+        return mm.HMC(**size, patience=1, device="cpu")
+    return mm.HMC(**size, patience=1) if name == "HMC" else getattr(mm, name)(**size)
+
+
+def sample(one: Specimen, method: Any, seed: int) -> Sampled:
+    """Fit, and take out of the posterior what is checked."""
+    import manymotives as mm
+
+    world = one.world
+    terminal = np.flatnonzero(world.is_terminal).tolist()
+    available = world.available | world.is_terminal[:, None]
+    environment = mm.Environment(world.transitions, discount=world.discount, available=available, terminal=terminal)
+    demonstrations = mm.Demonstrations.from_lists(
+        [(states, actions) for _, states, actions in one.episodes],
+        environment,
+        tasks=[task for task, _, _ in one.episodes],
+    )
+    posterior = mm.fit(library_model(one.model), environment, demonstrations, method, seed=seed, progress=False)
+    return taken_from(one, posterior)
+
+
+def taken_from(one: Specimen, posterior: Any) -> Sampled:
+    """Plain arrays from a posterior's groups."""
+    world, model = one.world, one.model
+    drawn = posterior.data["posterior"].dataset
+    chains = drawn.sizes["chain"]
+    size = chains * drawn.sizes["draw"]
+
+    def block(name: str, *behind: str) -> np.ndarray:
+        """[n, M, ...]"""
+        values = drawn[name] if "task" in drawn[name].dims else drawn[name].expand_dims("task")
+        values = values.transpose("chain", "draw", "task", *behind)
+        return values.values.reshape(size, *values.shape[2:])
+
+    cells = ("state",) if model.on == "state" else ("state", "action")
+    place = slice(None) if model.on == "state" else np.flatnonzero(world.available)
+    reward = block("reward", *cells)
+    flat = reward.reshape(*reward.shape[:2], -1)[..., place]
+    tasks = reward.shape[1]
+    if model.features is None:
+        coordinates = flat
+    else:
+        coordinates = block("weight", "feature")
+        shown = rewards_of_pairs(world, model, coordinates)
+        shown = shown[..., 0] if model.on == "state" else shown.reshape(*shown.shape[:2], -1)[..., place]
+        if not np.allclose(shown, flat, rtol=1e-10, atol=1e-10 * np.abs(coordinates).max()):
+            raise AssertionError("rewards are not the weighted sums of their features")
+    if model.on == "state":
+        rewards = np.repeat(reward[..., None], world.available.shape[1], axis=-1)
+    else:
+        rewards = np.where(world.available, reward, 0.0)
+    rule = [
+        block(name) if isinstance(value, Distribution) else np.full((size, tasks), float(value))
+        for name, value in (("inverse_temperature", model.inverse_temperature), ("lapse", model.lapse))
+    ]
+    hyperparameters = {}
+    for name, distribution in (
+        ("reward", model.reward),
+        ("inverse_temperature", model.inverse_temperature),
+        ("lapse", model.lapse),
+    ):
+        if not isinstance(distribution, Distribution):
+            continue
+        words = model.words if name == "reward" else PARAMETERS[distribution.kind]
+        for word, parameter in zip(words, distribution.parameters):
+            if isinstance(parameter, Distribution):
+                behind = () if name != "reward" else cells if model.features is None else ("feature",)
+                values = block(f"{name}_{word}", *behind)
+                if name == "reward" and model.features is None:
+                    values = values.reshape(*values.shape[:2], -1)[..., place]
+                hyperparameters[f"{name}_{word}"] = values
+    likelihood = posterior.data["log_likelihood"].dataset["choices"].transpose("chain", "draw", "episode")
+    return Sampled(
+        chains,
+        Draws(rewards, coordinates, rule[0], rule[1], hyperparameters),
+        likelihood.values.reshape(size, -1),
+        posterior.data["sample_stats"].dataset["lp"].transpose("chain", "draw").values.ravel(),
+    )
+
+
+# ---- examination ---------------------------------------------------------------------------------------------
+
+
+def examine(
+    seed: int, index: int, size: dict[str, int], methods: tuple[str, ...], *, again: bool = True
+) -> dict[str, Any]:
+    """Everything about one specimen, as what JSON can hold."""
+    one = specimen(seed, index)
+    record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "pairs": {}, "seconds": {}}
+    drawn: dict[str, dict[str, np.ndarray]] = {}
+    for number, name in enumerate(methods):
+        begin = time.monotonic()
+        sampled, problems = _run(one, name, size, seed=1000 * index + number)
+        record["seconds"][name] = round(time.monotonic() - begin, 2)
+        record["problems"][name] = problems
+        if sampled is not None and not problems:
+            drawn[name] = quantities(one.model, sampled, one.data)
+    suspects: dict[tuple[str, str], Comparison] = {}
+    names = list(drawn)
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            found = compare(drawn[first], drawn[second])
+            record["pairs"][f"{first}–{second}"] = {"z": [round(z, 3) for z in found.z.tolist()]}
+            if (np.abs(found.z[found.counted]) > LARGEST_Z).any():
+                suspects[first, second] = found
+    if suspects and again:
+        record["again"] = _decided(one, size, suspects)
+    return record
+
+
+def _run(one: Specimen, name: str, size: dict[str, int], seed: int) -> tuple[Sampled | None, dict[str, str]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampled = sample(one, library_method(name, **size), seed)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return None, {"error": f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"}
+    data = one.data
+    rng = np.random.default_rng([one.seed, one.index, 1])
+    reach = log_reach(one.world, one.model, data, num_values(one.model, sampled.draws), rng)
+    return sampled, problems_of(one.world, one.model, data, sampled, reach)
+
+
+def _decided(one: Specimen, size: dict[str, int], suspects: dict[tuple[str, str], Comparison]) -> dict[str, Any]:
+    """Both methods again, ten times as long and from other seeds, for what was further apart than `LARGEST_Z`."""
+    longer = size | {"thin": LONGER * size["thin"], "warmup": 2 * size["warmup"]}
+    drawn: dict[str, dict[str, np.ndarray] | None] = {}
+    found: dict[str, Any] = {}
+    for pair, before in suspects.items():
+        for number, name in enumerate(pair):
+            if name not in drawn:
+                sampled, problems = _run(one, name, longer, seed=1000 * one.index + 500 + 10 * len(drawn) + number)
+                usable = sampled is not None and not problems
+                drawn[name] = quantities(one.model, sampled, one.data) if usable and sampled is not None else None
+                if problems:
+                    found[f"{name}, {LONGER} times as long"] = problems
+        ours, theirs = drawn[pair[0]], drawn[pair[1]]
+        if ours is None or theirs is None:
+            continue
+        after = compare(ours, theirs)
+        rows = []
+        for name in (before.names[k] for k in np.flatnonzero(np.abs(before.z) > LARGEST_Z)):
+            old, new = before.names.index(name), after.names.index(name)
+            rows.append(
+                {
+                    "quantity": name,
+                    "z": round(float(before.z[old]), 2),
+                    "z of the longer runs": round(float(after.z[new]), 2),
+                    "means": [float(f"{mean:.4g}") for mean in after.means[new]],
+                }
+            )
+        found[f"{pair[0]}–{pair[1]}"] = rows
+    return found
+
+
+# ---- many of them --------------------------------------------------------------------------------------------
+
+
+def examine_all(
+    seed: int, which: list[int], size: dict[str, int], arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Records of all specimens, made in several processes; says every few seconds where it stands."""
+    for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"  # of the processes started here, which read it as they import
+    begin = said = time.monotonic()
+    records: list[dict[str, Any]] = []
+    waiting = list(reversed(which))
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        running: dict[Any, int] = {}
+        while waiting or running:
+            late = time.monotonic() - begin > 60 * arguments.minutes
+            while waiting and len(running) < arguments.jobs and not late:
+                index = waiting.pop()
+                with_jax = arguments.jax_every and index % arguments.jax_every == 0
+                methods = (*METHODS, "JAX") if with_jax else METHODS
+                running[pool.submit(examine, seed, index, size, methods)] = index
+            if late and not running:
+                break
+            for future in wait(running, timeout=2.0, return_when=FIRST_COMPLETED).done:
+                index = running.pop(future)
+                records.append(future.result())
+                if is_bad(records[-1]):
+                    print(f"\r{described(records[-1])}", flush=True)
+            if time.monotonic() - said > 2:
+                said = time.monotonic()
+                bad = sum(map(is_bad, records))
+                print(
+                    f"\r{len(records)} of {len(which)} models, {bad} with problems, {said - begin:.0f} s ",
+                    end="",
+                    flush=True,
+                )
+    print()
+    return sorted(records, key=lambda record: record["index"])
+
+
+def still_apart(record: dict[str, Any]) -> list[str]:
+    """What two methods still disagree on in the longer runs."""
+    found = []
+    for pair, rows in record.get("again", {}).items():
+        for row in rows if isinstance(rows, list) else []:
+            if abs(row["z of the longer runs"]) > LARGEST_Z:
+                ours, theirs = row["means"]
+                found.append(
+                    f"{pair}: {row['quantity']}: z = {row['z']}, then {row['z of the longer runs']} ({ours}, {theirs})"
+                )
+    return found
+
+
+def longer_problems(record: dict[str, Any]) -> dict[str, dict[str, str]]:
+    return {name: rows for name, rows in record.get("again", {}).items() if isinstance(rows, dict)}
+
+
+def is_bad(record: dict[str, Any]) -> bool:
+    return any(record["problems"].values()) or bool(still_apart(record)) or bool(longer_problems(record))
+
+
+def described(record: dict[str, Any]) -> str:
+    lines = [f"model {record['index']}: {record['model']}"]
+    for name, problems in (record["problems"] | longer_problems(record)).items():
+        lines += [f"    {name}: {kind}: {what}" for kind, what in problems.items()]
+    lines += [f"    {line}" for line in still_apart(record)]
+    return "\n".join(lines)
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """What was found, in numbers."""
+    lines = [f"{len(records)} models"]
+    methods = sorted({name for record in records for name in record["problems"]})
+    kinds = sorted({kind for record in records for problems in record["problems"].values() for kind in problems})
+    kinds = [*PROBLEMS, *(kind for kind in kinds if kind not in PROBLEMS)]
+    lines.append(f"{'models with':<28}" + "".join(f"{name:>12}" for name in methods))
+    for kind in kinds:
+        counts = [sum(kind in record["problems"].get(name, {}) for record in records) for name in methods]
+        lines.append(f"{kind:<28}" + "".join(f"{count:>12}" for count in counts))
+    seconds = [sum(record["seconds"].get(name, 0.0) for record in records) for name in methods]
+    lines.append(f"{'seconds in all':<28}" + "".join(f"{second:>12.0f}" for second in seconds))
+    lines.append("")
+    lines.append(f"{'pair':<20}{'quantities':>12}{'not converged':>16}{'rms z':>8}{'|z| > 4':>9}")
+    for pair in sorted({pair for record in records for pair in record["pairs"]}):
+        z = np.concatenate(
+            [np.array(record["pairs"][pair]["z"], float) for record in records if pair in record["pairs"]]
+        )
+        counted = z[np.isfinite(z)]
+        rms = np.sqrt((counted**2).mean()) if len(counted) else np.nan
+        far = int((np.abs(counted) > LARGEST_Z).sum())
+        lines.append(f"{pair:<20}{len(z):>12}{len(z) - len(counted):>16}{rms:>8.3f}{far:>9}")
+    apart = sum(bool(still_apart(record)) for record in records)
+    lines.append(f"still more than {LARGEST_Z:g} standard errors apart in runs {LONGER} times as long: {apart} models")
+    return "\n".join(lines)
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, nargs="+", help="these numbers alone")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=1500)
+    parser.add_argument("--warmup", type=int, default=400)
+    parser.add_argument("--thin", type=int, default=1)
+    parser.add_argument("--jax-every", type=int, default=50, help="also HMC in JAX, on every so-manyth model; 0: never")
+    parser.add_argument("--minutes", type=float, default=600.0, help="no model is begun after so many")
+    parser.add_argument("--out", type=Path, help="all numbers, as JSON")
+    arguments = parser.parse_args(given)
+    size = {name: getattr(arguments, name) for name in ("chains", "draws", "warmup", "thin")}
+    which = arguments.only if arguments.only else list(range(arguments.models))
+    records = examine_all(arguments.seed, which, size, arguments)
+    print("\n".join(described(record) for record in records if is_bad(record) or arguments.only))
+    print(f"seed {arguments.seed}, {size}")
+    print(table(records))
+    if arguments.out:
+        arguments.out.write_text(json.dumps({"seed": arguments.seed, "size": size, "models": records}, indent=1))
+    bad = [record["index"] for record in records if is_bad(record)]
+    if bad:
+        numbers = " ".join(map(str, bad))
+        print(f"{len(bad)} with problems; again: python tests/zoo.py --seed {arguments.seed} --only {numbers}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""A seed and a number in; a model, a world and choices out, at random: everything the documentation allows, in small.
+
+2 to 6 states and 1 to 6 tasks; every reward prior × choice rule × prior on the inverse temperature × lapse × sharing,
+with hyperparameters known or not. Number k of a seed is the same whatever else is drawn.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from zoo_checks import Data
+from zoo_oracle import Distribution, Draws, Model, World, num_coordinates, prior_draws, rewards_of_pairs
+
+SPREADS = (0.0, 0.0, 0.0, 0.01, 0.1, 1.0)  # between tasks; subjects who are alike are the ordinary case
+CHOICES = (1, 2, 5, 20, 60, 60, 150, 400)  # of a task
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A model, a world, and choices."""
+
+    seed: int
+    index: int
+    model: Model
+    world: World
+    episodes: list[tuple[int, list[int], list[int]]]  # task, states, actions (one fewer where the last is not known)
+    num_tasks: int
+    spread: float
+
+    @property
+    def data(self) -> Data:
+        counts = np.zeros((len(self.episodes), *self.world.available.shape))
+        for number, (_, states, actions) in enumerate(self.episodes):
+            np.add.at(counts[number], (states[: len(actions)], actions), 1)
+        return Data(counts, np.array([task for task, _, _ in self.episodes]), self.num_tasks)
+
+    def __str__(self) -> str:
+        model, data = self.model, self.data
+        reward = {"Gamma": "Dirichlet", "Beta": "Beta", "Normal": "Gaussian"}[model.reward.kind]
+        parameters = ", ".join(
+            f"{w}={p!r}" for w, p in zip(model.words[: 1 if model.is_dirichlet else 2], model.reward.parameters)
+        )
+        features = "" if model.features is None else f", {model.features.shape[-1]} features"
+        rule = "SoftOptimal" if model.foresees_errors else "Softmax"
+        states, actions = self.world.available.shape
+        ends = f", {self.world.is_terminal.sum()} terminal" if self.world.is_terminal.any() else ""
+        return (
+            f"{reward}({parameters}{features}) on {model.on}, {rule}(c={model.inverse_temperature!r}, "
+            f"lapse={model.lapse!r}), {model.sharing}; {states} states{ends}, {actions} actions, γ = "
+            f"{self.world.discount}; {self.num_tasks} tasks, {int(data.counts.sum())} choices, spread {self.spread}"
+        )
+
+
+def specimen(seed: int, index: int) -> Specimen:
+    """Number `index` of the zoo with this seed."""
+    rng = np.random.default_rng([seed, index])
+    world = _world(rng)
+    model = _model(rng, world)
+    num_tasks = int(rng.integers(1, 7))
+    spread = float(rng.choice(SPREADS))
+    truth = _truth(rng, world, model, num_tasks, spread)
+    log_policy, _ = world.log_policies(
+        truth.rewards[0], truth.inverse_temperatures[0], truth.lapses[0], model.foresees_errors
+    )
+    episodes: list[tuple[int, list[int], list[int]]] = []
+    idle = int(rng.integers(num_tasks)) if num_tasks > 1 and rng.random() < 0.1 else -1  # a task without choices
+    for task in range(num_tasks):
+        choices = 0 if task == idle else int(rng.choice(CHOICES))
+        episodes += [(task, *steps) for steps in _episodes(rng, world, np.exp(log_policy[task]), choices)]
+    return Specimen(seed, index, model, world, episodes, num_tasks, spread)
+
+
+# ---- worlds --------------------------------------------------------------------------------------------------
+
+
+def _world(rng: np.random.Generator) -> World:
+    states, actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
+    kind = rng.choice(["dense", "nearly deterministic", "chain", "grid"])
+    if kind == "dense":
+        transitions = rng.dirichlet(np.ones(states), size=(states, actions))
+    elif kind == "nearly deterministic":
+        transitions = np.eye(states)[rng.integers(states, size=(states, actions))] + 0.01
+        transitions /= transitions.sum(axis=2, keepdims=True)
+    elif kind == "chain":  # one on, or back to the first; slips do the other
+        on, back = np.eye(states)[np.minimum(np.arange(states) + 1, states - 1)], np.eye(states)[np.zeros(states, int)]
+        slip = float(rng.choice([0.0, 0.2]))
+        transitions = np.stack([(1 - slip) * back + slip * on, (1 - slip) * on + slip * back], axis=1)
+    else:  # left, right, up, down in two columns; slips stay
+        rows = max(1, states // 2)
+        states = 2 * rows
+        row, column = np.divmod(np.arange(states), 2)
+        to = [row * 2, row * 2 + 1, np.maximum(row - 1, 0) * 2 + column, np.minimum(row + 1, rows - 1) * 2 + column]
+        slip = float(rng.choice([0.0, 0.1]))
+        transitions = np.stack([(1 - slip) * np.eye(states)[place] + slip * np.eye(states) for place in to], axis=1)
+    available = np.ones(transitions.shape[:2], bool)
+    if rng.random() < 0.2:  # an action that does not exist somewhere
+        available[rng.integers(states), rng.integers(available.shape[1])] = False
+    if states > 2 and rng.random() < 0.25:
+        available[states - 1] = False  # the last state is terminal
+    return World(transitions, float(rng.choice([0.5, 0.8, 0.9, 0.95])), available)
+
+
+# ---- models --------------------------------------------------------------------------------------------------
+
+
+def _model(rng: np.random.Generator, world: World) -> Model:
+    on = "state" if rng.random() < 0.7 else "state_action"
+    kind = rng.choice(["Dirichlet", "Beta", "Gaussian", "features"])
+    features = None
+    if kind == "features":
+        shape = world.available.shape[: 1 if on == "state" else 2]
+        features = rng.normal(size=(*shape, int(rng.integers(1, 4))))
+    count = world.available.shape[0] if features is None else features.shape[-1]
+    size = count if on == "state" or features is not None else None
+    if kind == "Dirichlet":
+        reward = Distribution("Gamma", (_positive(rng, 1.0, size), 1.0))
+    elif kind == "Beta":
+        reward = Distribution("Beta", (_positive(rng, 1.5, size), _positive(rng, 1.5, size)))
+    else:
+        reward = Distribution("Normal", (_real(rng, size), _positive(rng, 1.0, size)))
+    return Model(
+        reward=reward,
+        on=on,
+        features=features,
+        foresees_errors=bool(rng.random() < 0.5),
+        inverse_temperature=_inverse_temperature(rng),
+        lapse=_lapse(rng),
+        sharing=str(rng.choice(["Hierarchical", "Hierarchical", "Pooled", "Separate"])),
+    )
+
+
+def _positive(rng: np.random.Generator, about: float, size: int | None = None) -> Any:
+    """A number, `size` of them, or a prior, with a median not far from `about`."""
+    kind = rng.choice(["number", "Gamma", "HalfNormal", "LogNormal"], p=[0.25, 0.35, 0.25, 0.15])
+    if kind == "number":
+        several = about * rng.choice([0.3, 1.0, 3.0], size=size or 1)
+        return several if size and rng.random() < 0.3 else float(several[0])
+    if kind == "Gamma":
+        shape = float(rng.choice([1.0, 2.0, 4.0]))
+        return Distribution("Gamma", (shape, shape / about))
+    if kind == "HalfNormal":
+        return Distribution("HalfNormal", (float(about * rng.choice([0.5, 1.0, 2.0])),))
+    return Distribution("LogNormal", (float(np.log(about)), float(rng.choice([0.5, 1.0]))))
+
+
+def _real(rng: np.random.Generator, size: int | None) -> Any:
+    kind = rng.choice(["number", "Normal", "Gamma"], p=[0.3, 0.63, 0.07])
+    if kind == "number":
+        several = rng.choice([0.0, 1.0, -1.0], size=size or 1)
+        return several if size and rng.random() < 0.3 else float(several[0])
+    if kind == "Gamma":
+        return Distribution("Gamma", (2.0, 2.0))
+    return Distribution("Normal", (float(rng.choice([0.0, 0.5])), float(rng.choice([0.5, 1.0, 2.0]))))
+
+
+def _inverse_temperature(rng: np.random.Generator) -> Any:
+    kind = rng.choice(["number", "Gamma", "LogNormal", "HalfNormal"], p=[0.3, 0.3, 0.3, 0.1])
+    if kind == "number":
+        return float(rng.choice([0.5, 1.0, 3.0, 8.0]))
+    hyper = rng.random(2) < 0.5
+    if kind == "Gamma":
+        shape = Distribution("Gamma", (2.0, 0.5)) if hyper[0] else float(rng.choice([1.0, 4.0]))
+        rate = Distribution("Gamma", (4.0, 4.0)) if hyper[1] else float(rng.choice([0.3, 1.0]))
+        return Distribution("Gamma", (shape, rate))
+    if kind == "LogNormal":
+        mean = Distribution("Normal", (0.0, 1.0)) if hyper[0] else float(rng.choice([0.0, 1.0]))
+        return Distribution("LogNormal", (mean, _positive(rng, 0.7) if hyper[1] else float(rng.choice([0.3, 1.0]))))
+    return Distribution("HalfNormal", (_positive(rng, 3.0),))
+
+
+def _lapse(rng: np.random.Generator) -> Any:
+    kind = rng.choice(["none", "number", "Beta", "nested"], p=[0.5, 0.2, 0.2, 0.1])
+    if kind == "none":
+        return 0.0
+    if kind == "number":
+        return float(rng.choice([0.02, 0.2]))
+    if kind == "Beta":
+        return Distribution("Beta", (1.0, float(rng.choice([1.0, 20.0]))))
+    return Distribution("Beta", (Distribution("Gamma", (4.0, 4.0)), Distribution("Gamma", (4.0, 0.4))))
+
+
+# ---- data ----------------------------------------------------------------------------------------------------
+
+
+def _truth(rng: np.random.Generator, world: World, model: Model, num_tasks: int, spread: float) -> Draws:
+    """One draw from the prior, from which each task differs by `spread`, in unconstrained coordinates."""
+    base = prior_draws(world, model, 1, 1, rng)
+    shape = (1, num_tasks, num_coordinates(world, model))
+    noise = spread * rng.standard_normal(shape) * (0.0 if model.sharing == "Pooled" else 1.0)
+    coordinates = np.broadcast_to(base.coordinates, shape)
+    if model.is_dirichlet:
+        coordinates = special.softmax(np.log(coordinates) + noise, axis=-1)
+    elif model.reward.kind == "Beta":
+        coordinates = special.expit(special.logit(np.clip(coordinates, 1e-9, 1 - 1e-9)) + noise)
+    else:
+        coordinates = coordinates + noise
+    drawn = isinstance(model.inverse_temperature, Distribution)
+    temperature = 10 ** rng.uniform(-0.5, 1.3) if drawn else model.inverse_temperature
+    lapse = rng.uniform(0.0, 0.2) if isinstance(model.lapse, Distribution) else model.lapse
+    each = np.ones((1, num_tasks))
+    return Draws(rewards_of_pairs(world, model, coordinates), coordinates, temperature * each, lapse * each)
+
+
+def _episodes(
+    rng: np.random.Generator, world: World, policy: np.ndarray, choices: int
+) -> list[tuple[list[int], list[int]]]:
+    """So many choices, in episodes that end in terminal states or after thirty choices at the latest."""
+    begin = np.flatnonzero(~world.is_terminal)
+    if choices == 0:
+        return [([int(rng.choice(begin))], [])]
+    found = []
+    while choices > 0:
+        state, states, actions = int(rng.choice(begin)), [], []
+        while choices > 0 and len(actions) < 30 and not world.is_terminal[state]:
+            probability = np.where(world.available[state], policy[state], 0.0)
+            action = int(rng.choice(len(probability), p=probability / probability.sum()))
+            states.append(state)
+            actions.append(action)
+            choices -= 1
+            state = int(rng.choice(len(world.available), p=world.transitions[state, action]))
+        found.append(([*states, state], actions))
+    return found
