@@ -8,12 +8,12 @@ import scipy.special as sc
 import scipy.stats as st
 
 import manymotives as mm
+from manymotives import noncentred
 from manymotives.inference import device_faint
 from manymotives.inference.device_density import populations_at
 from manymotives.inference.device_faint import CEILING, Place, _below, _log_series, exchange, has_faint, move_faint
 from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.faint import _log_series as compiled_series
-from manymotives import noncentred
 from manymotives.inference.latent import latent_draws
 
 RATE, CHAINS = 5.0, 4000

@@ -14,7 +14,6 @@ from scipy import special
 import manymotives as mm
 from manymotives.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.families import BETA, GAMMA
-from manymotives.noncentred import latent as compiled_latent
 from manymotives.inference import Progress, sweeps
 from manymotives.inference.device_choices import _inverse
 from manymotives.inference.device_density import (
@@ -28,6 +27,7 @@ from manymotives.inference.device_families import latent, log_gamma_draws, place
 from manymotives.inference.device_hmc import on
 from manymotives.inference.device_layout import data_of, layout_of
 from manymotives.inference.latent import latent_room, path_judge
+from manymotives.noncentred import latent as compiled_latent
 from manymotives.planning.warm import world_of
 from places import HOUSE, TRIANGLE
 

@@ -11,8 +11,8 @@ is about largest:
     Half-normal  location log a          log p = w − exp(2 w) / 2 + log(2/π) / 2
     Normal       location a              log p = − (w / b)² / 2 − log b − log(2π) / 2
 
-Written with u and u² (or log Γ itself) instead, terms of the size (a / b)² would cancel: at a mean of 1.4 and a scale of
-1e-10 nothing but rounding error would be left, and it favours ever smaller scales. Where a scale is smaller than the
+Written with u and u² (or log Γ itself) instead, terms of the size (a / b)² would cancel: with a mean of 1.4 and a scale
+of 1e-10 nothing but rounding error would be left, and it favours ever smaller scales. Where a scale is smaller than the
 rounding error of its mean, not even u − a can be computed from u: samplers therefore keep z = (u − a) / b of
 location–scale families beside u, and z is what their densities are computed from.
 
@@ -136,8 +136,8 @@ def standardised(z, a, b, new_a, new_b):
 def summary(family, u, z, begin, end, d, b):
     """What draws u[begin:end, d] tell of their parameters: where they are and how far they spread.
 
-    Of Gammas: log of the mean of e^u, and Σ of what u falls short of it. Of half-normals the same with e^(2u). Of Betas:
-    the mean, and Σ of what log-odds lose by spreading around it. Of location–scale families the mean deviation from a,
+    Of Gammas: log of the mean of e^u, and Σ of what u falls short of it. Of half-normals the same with e^(2u). Of
+    Betas: the mean, and Σ of what log-odds lose by spreading around it. Of location–scale families the mean deviation from a,
     and the root of the sum of squares around it, both from z and the scale b that z belongs to.
     """
     count = end - begin

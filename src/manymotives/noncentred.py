@@ -1,4 +1,4 @@
-"""Non-centred coordinates of the families, compiled: u = T(z; a, b), where z is nearly standard normal whatever a and b.
+"""Non-centred coordinates of the families, compiled: u = T(z; a, b) with z nearly standard normal, whatever a and b.
 
 T resembles a quantile function. What it is not is counted in the density of z, so that T only has to be good, not
 right. Of location–scale families T is exact: u = a + b z.

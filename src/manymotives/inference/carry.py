@@ -111,8 +111,8 @@ def _carry_tasks(family, trial, trial_z, d, before, after):
     """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
 
     The answer: the gain in log density. u = T(z; a, b) keeps z (`noncentred.placed`); where T is exact, nothing is
-    gained or lost. Small shapes of many tasks, which may be anything over a wide range, are kept in place by what each z
-    tells of them: there quantiles are exact. (Both shapes must be small: a step and the step back are carried in the
+    gained or lost. Small shapes of many tasks, which may be anything over a wide range, are kept in place by what each
+    z tells of them: there quantiles are exact. (Both shapes must be small: a step and the step back are carried in the
     same way, or the move would not be reversible.)
     """
     a, b, new_a, new_b = before[0], before[1], after[0], after[1]

@@ -250,7 +250,7 @@ class Chain:
         target = self.target
         environment = target.environment if self.unknown is None else self.unknown.begin(self.rng)
         owner = np.arange(target.num_tasks)
-        temperature = target.temperatures(tasks, owner)
+        temperature = target.felt_temperatures(tasks, owner)
         soft = temperature if target.anatomy.is_soft else None
         found = plan(environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
         self.state = State(

@@ -47,7 +47,7 @@ def check_consistent(target: Target, state: Any, environment: Any = None) -> Non
     if not is_standardised(target, state):
         raise _mistake("a reward or temperature differs from what its population and its z make it")
     again = target.log_likelihood(tasks, owner, environment)
-    error = target.temperatures(tasks, owner) * target.counts.sum(axis=(1, 2)) * np.abs(state.value).max(axis=1)
+    error = target.felt_temperatures(tasks, owner) * target.counts.sum(axis=(1, 2)) * np.abs(state.value).max(axis=1)
     wrong = ~(np.abs(again - found) <= ROUNDING * (1.0 + np.abs(found)) + PLANNING * error)
     if wrong.any():
         m = int(np.flatnonzero(wrong)[0])

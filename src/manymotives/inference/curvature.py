@@ -150,7 +150,7 @@ def _likelihood_shape(
 def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same for some tasks, whose numbers are `owner`."""
     environment, anatomy = target.environment, target.anatomy
-    temperature, lapse = target.temperatures(u, owner), target.lapses(u, owner)
+    temperature, lapse = target.felt_temperatures(u, owner), target.lapses(u, owner)
     rewards, counts = target.rewards(u), target.counts[owner]
     soft = temperature if anatomy.is_soft else None
     found = plan(environment, rewards, on=target.on, inverse_temperature=soft)

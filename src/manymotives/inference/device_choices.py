@@ -46,7 +46,7 @@ def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any,
             lapse = jax.nn.sigmoid(u[layout.lapse])
         rate = lapse[None, None]
         blind = (1.0 / data.allowed.sum(axis=1))[:, None, None, None]
-        probability = (1.0 - rate) * share + rate * blind
+        probability = jnp.minimum((1.0 - rate) * share + rate * blind, 1.0)  # not above it by rounding
         careful = rate > 0.0
         log_probability = jnp.where(careful, jnp.log(probability), above - jnp.log(weight))
         likelihood = jnp.where(counts > 0.0, counts * log_probability, 0.0).sum(axis=(0, 1))

@@ -1,4 +1,4 @@
-"""`families.py` and `noncentred.py` for whole arrays in JAX: a and b broadcast against z and u. Derivatives are JAX's."""
+"""`families.py` and `noncentred.py` for whole arrays in JAX; a and b broadcast against z and u. JAX differentiates."""
 
 from typing import Any
 

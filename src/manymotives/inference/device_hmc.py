@@ -152,7 +152,7 @@ class Chains:
         points = [starting_point(target, self.rng) for _ in range(starts[-1] + 1)]
         hyper, tasks = np.stack([point[0] for point in points]), np.stack([point[1] for point in points])
         hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
-        temperature = target.temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
+        temperature = target.felt_temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
         soft = temperature if target.anatomy.is_soft else None
         found = plan(target.environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
         hyper_z, task_z, actions = (

@@ -23,7 +23,6 @@ from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import Plans, empty_plans, pull_back
 from manymotives.rewards import NORMALISED
 
-
 FARTHEST = 30.0  # a standard normal is never so far from 0
 
 

@@ -181,7 +181,7 @@ def _reach(anatomy):
 
 @inner
 def _summaries(anatomy, tasks, task_z, parameters, g):
-    """[D, 2] summaries of the tasks in population g, given its parameters; sums of log shares where rewards are such."""
+    """[D, 2] summaries of the tasks in population g, given its parameters; of shares, sums of logarithms."""
     families = anatomy.families
     size = len(families)
     begin, end = g * anatomy.group_size, (g + 1) * anatomy.group_size

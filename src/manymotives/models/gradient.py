@@ -47,7 +47,7 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
                 policies[n, s, a] = share
             pull[n, s, a] = share
             if lapse > 0.0 and counts[m, s, a] > 0.0:
-                probability = (1.0 - lapse) * share + lapse / available
+                probability = min((1.0 - lapse) * share + lapse / available, 1.0)  # not above it by rounding
                 total += counts[m, s, a] * math.log(probability)
                 by_lapse += counts[m, s, a] * (1.0 / available - share) / probability
                 expected += counts[m, s, a] * (1.0 - lapse) * share / probability

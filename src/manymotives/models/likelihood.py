@@ -56,7 +56,7 @@ def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
     for a in range(num_actions):
         if counts[m, s, a] > 0.0:
             share = math.exp(temperature * (q[n, s, a] - best) - log_weight)
-            total += counts[m, s, a] * math.log((1.0 - lapse) * share + lapse / available)
+            total += counts[m, s, a] * math.log(min((1.0 - lapse) * share + lapse / available, 1.0))
     return total
 
 

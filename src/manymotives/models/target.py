@@ -25,6 +25,7 @@ from manymotives.rewards import LINEAR, NORMALISED
 
 CONSTANT = -1  # a parameter that is no hyperparameter
 FIXED = -1  # the place of a temperature or lapse rate that is known
+LARGEST_LOG = 708.0  # of what can be written down as a positive and finite number
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
 
@@ -142,10 +143,17 @@ class Target:
 
     def temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Inverse temperatures c [...] of coordinates u [..., D] that belong to tasks `owner` [...]."""
+        return self._temperatures(u, owner, -LARGEST_LOG, LARGEST_LOG)
+
+    def felt_temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """The same within the range in which they change choices: what plans and likelihoods are computed with."""
+        return self._temperatures(u, owner, COLDEST, HOTTEST)
+
+    def _temperatures(self, u: np.ndarray, owner: np.ndarray, least: float, largest: float) -> np.ndarray:
         place = self.anatomy.temperature
         if place == FIXED:
             return np.broadcast_to(self.fixed_temperature[owner], u.shape[:-1])
-        return np.exp(np.clip(u[..., place], COLDEST, HOTTEST))
+        return np.exp(np.clip(u[..., place], least, largest))
 
     def lapses(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Lapse rates [...]."""
@@ -163,7 +171,7 @@ class Target:
         step = max(1, BATCH // (self.environment.num_states * self.environment.num_actions))
         for begin in range(0, len(u), step):
             part = slice(begin, begin + step)
-            temperature, lapse = self.temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
+            temperature, lapse = self.felt_temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
             soft = temperature if self.anatomy.is_soft else None
             q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
@@ -172,7 +180,7 @@ class Target:
     def log_policies(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
         """log π(a|s) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
         environment = environment or self.environment
-        temperature = self.temperatures(u, owner)
+        temperature = self.felt_temperatures(u, owner)
         soft = temperature if self.anatomy.is_soft else None
         q = plan(environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
         return log_choice_probabilities(q, temperature, self.lapses(u, owner))
