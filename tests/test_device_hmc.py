@@ -21,7 +21,8 @@ from manymotives.inference.device_density import (
     judge_populations,
     judge_tasks,
     populations_at,
-    sums_of,
+    summaries_of,
+    tasks_at,
 )
 from manymotives.inference.device_families import latent, log_gamma_draws, placed
 from manymotives.inference.device_hmc import on
@@ -124,9 +125,12 @@ def test_populations_given_their_tasks_have_the_slope_of_their_density():
     for bound in (target, mm.RewardPolicyModel().bind(HOUSE, demonstrations(HOUSE))):
         layout, data = layout_of(bound), jax.tree.map(jax.numpy.asarray, data_of(bound))
         rng = np.random.default_rng(1)
-        u = rng.normal(size=(bound.num_coordinates, bound.num_tasks, 1))
+        task_z = rng.normal(size=(bound.num_coordinates, bound.num_tasks, 1))
         z = rng.normal(size=(bound.num_hyper, bound.num_groups, 1))
-        at = jax.jit(lambda z: judge_given_tasks(layout, data, z, sums_of(layout, jax.numpy.asarray(u))))  # noqa: B023
+        _, values, _ = populations_at(layout, data, jax.numpy.asarray(z))
+        u = np.asarray(tasks_at(layout, data, values, jax.numpy.asarray(task_z))[0])
+        summaries = summaries_of(layout, data, values, jax.numpy.asarray(u), jax.numpy.asarray(task_z))
+        at = jax.jit(lambda z: judge_given_tasks(layout, data, z, summaries))  # noqa: B023
         _, slope = at(z)
         for j in range(bound.num_hyper):
             step = np.zeros_like(z)

@@ -15,6 +15,7 @@ TASKS_AT_A_TIME = 100
 # worth 50 independent draws or more, however few of them each of its chains has made.
 MANY_CHAINS, SUPERCHAINS = 64, 16
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
+NEAR_ZERO = 0.05  # prior probability of what counts as a spread of zero
 
 
 class Mixing(NamedTuple):
@@ -149,6 +150,31 @@ def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, .
     return (
         f"the data say next to nothing about the reward of {len(states)} of {reward.sizes['state']} states "
         f"({_listed(states)}): posterior and prior agree.",
+    )
+
+
+def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
+    """What subjects do not differ in, as far as choices show: scales of a population that are more probably near zero.
+
+    Near zero is below the prior's quantile of NEAR_ZERO. Where the posterior has more probability there than the prior
+    had, the data speak for no spread (the Savage–Dickey ratio of a scale of zero is above 1).
+    """
+    alike: list[str] = []
+    for name, what in (("reward_scale", ""), ("inverse_temperature_scale", "the inverse temperature")):
+        if name not in drawn or "task" in drawn[name].dims:
+            continue
+        limit = prior[name].quantile(NEAR_ZERO, ("chain", "draw"))
+        near = (drawn[name] < limit).mean(("chain", "draw"))
+        stacked = near.where(limit.notnull()).stack(cell=near.dims) if near.dims else near.expand_dims("cell")
+        for cell in np.flatnonzero(stacked.values > NEAR_ZERO):
+            label = stacked["cell"].values[cell] if near.dims else ()
+            named = ", ".join(str(part) for part in (label if isinstance(label, tuple) else (label,)))
+            alike.append(what or f"the reward of {named!r}")
+    if not alike:
+        return ()
+    return (
+        f"no difference between subjects found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a spread of "
+        "nearly zero is more probable than before the data.",
     )
 
 

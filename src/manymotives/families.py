@@ -137,8 +137,8 @@ def summary(family, u, z, begin, end, d, b):
     """What draws u[begin:end, d] tell of their parameters: where they are and how far they spread.
 
     Of Gammas: log of the mean of e^u, and Σ of what u falls short of it. Of half-normals the same with e^(2u). Of
-    Betas: the mean, and Σ of what log-odds lose by spreading around it. Of location–scale families the mean deviation from a,
-    and the root of the sum of squares around it, both from z and the scale b that z belongs to.
+    Betas: the mean, and Σ of what log-odds lose by spreading around it. Of location–scale families the mean deviation
+    from a, and the root of the sum of squares around it, both from z and the scale b that z belongs to.
     """
     count = end - begin
     if is_location_scale(family):

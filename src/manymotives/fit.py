@@ -14,7 +14,15 @@ from manymotives.archive import plain_labels, unpacked_state
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.compilation import compile_first
 from manymotives.demonstrations import Demonstrations
-from manymotives.diagnostics import Mixing, learning_warnings, mixing, parts_of, policy_warnings, visit_warnings
+from manymotives.diagnostics import (
+    Mixing,
+    learning_warnings,
+    mixing,
+    parts_of,
+    policy_warnings,
+    spread_notes,
+    visit_warnings,
+)
 from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -220,12 +228,14 @@ def _warnings(
     drawn, counts = data["posterior"].dataset, data["observed_data"].dataset["counts"]
     lives = ~environment.is_terminal
     by_policies = isinstance(model, PolicyOptimalityModel)
+    has_spread = not by_policies and isinstance(model.sharing, Hierarchical) and counts.sizes["task"] > 1
     return (
         *environment.warnings,
         *model.warnings,
         *demonstrations.warnings,
         *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),
         *learning_warnings(drawn["reward"], data["prior"].dataset["reward"]),
+        *(spread_notes(drawn, data["prior"].dataset) if has_spread else ()),
     )
 
 
