@@ -4,7 +4,7 @@
 # make losses  every baseline and model on one problem
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
-# make test-long  make fuzz  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
+# make test-long  make fuzz  make zoo  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -13,7 +13,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -26,6 +26,13 @@ test-long: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/tables_at_random.py --seeds 0 50
+
+# SEED=1 for other models; JOBS=8 on more cores
+SEED ?= 0
+JOBS ?= 2
+zoo: $(STAMP)
+	mkdir -p build
+	$(BIN)/python tests/zoo.py --models 500 --seed $(SEED) --jobs $(JOBS) --out build/zoo-$(SEED).json
 
 mixing: $(STAMP)
 	$(BIN)/python -m benchmarks.mixing

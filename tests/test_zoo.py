@@ -13,7 +13,6 @@ from zoo_checks import (
     compare,
     effective_sample_size,
     log_reach,
-    num_values,
     problems_of,
     quantities,
     split_rhat,
@@ -31,16 +30,19 @@ from zoo_oracle import (
 )
 from zoo_specimens import specimen
 
-SHORT = {"chains": 2, "draws": 250, "warmup": 150, "thin": 1}
 SEED = 22
+SHORT = {"chains": 2, "draws": 400, "warmup": 150, "thin": 1}
+FAR = 6.0  # standard errors of so few draws are uncertain themselves: only what is further apart is looked at again
+RAN_AWAY = [5, 20, 22, 30, 47, 58, 79, 86, 92, 98, 104, 112]  # HMC did, in an earlier version, with these settings
+OTHERS = [8, 13, 15, 18, 29, 31, 33, 38]
 
 
 # ---- the library ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", range(20))
+@pytest.mark.parametrize("index", RAN_AWAY + OTHERS)
 def test_every_method_on_a_model_at_random(index):
-    record = zoo.examine(SEED, index, SHORT, zoo.METHODS)
+    record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
     assert not zoo.is_bad(record), zoo.described(record)
 
 
@@ -88,7 +90,7 @@ def sampled():
 
 
 def found(one, drawn):
-    reach = log_reach(one.world, one.model, one.data, num_values(one.model, drawn.draws), np.random.default_rng(0))
+    reach = log_reach(one.world, one.model, one.data, np.random.default_rng(0))
     return set(problems_of(one.world, one.model, one.data, drawn, reach))
 
 

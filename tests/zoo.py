@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_checks import LARGEST_Z, Comparison, Sampled, compare, log_reach, num_values, problems_of, quantities
+from zoo_checks import LARGEST_Z, Comparison, Sampled, compare, log_reach, problems_of, quantities
 from zoo_oracle import PARAMETERS, Distribution, Draws, Model, rewards_of_pairs
 from zoo_specimens import Specimen, specimen
 
@@ -152,16 +152,17 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
 
 
 def examine(
-    seed: int, index: int, size: dict[str, int], methods: tuple[str, ...], *, again: bool = True
+    seed: int, index: int, size: dict[str, int], methods: tuple[str, ...], *, suspicious: float = LARGEST_Z
 ) -> dict[str, Any]:
-    """Everything about one specimen, as what JSON can hold."""
+    """Everything about one specimen, as what JSON can hold. Quantities with |z| > `suspicious` are looked at again."""
     one = specimen(seed, index)
     record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "pairs": {}, "seconds": {}}
+    reach = log_reach(one.world, one.model, one.data, np.random.default_rng([seed, index, 1]))
     drawn: dict[str, dict[str, np.ndarray]] = {}
     for number, name in enumerate(methods):
-        begin = time.monotonic()
-        sampled, problems = _run(one, name, size, seed=1000 * index + number)
-        record["seconds"][name] = round(time.monotonic() - begin, 2)
+        begin = time.process_time()
+        sampled, problems = _run(one, name, size, reach, seed=1000 * index + number)
+        record["seconds"][name] = round(time.process_time() - begin, 2)
         record["problems"][name] = problems
         if sampled is not None and not problems:
             drawn[name] = quantities(one.model, sampled, one.data)
@@ -171,14 +172,16 @@ def examine(
         for second in names[place + 1 :]:
             found = compare(drawn[first], drawn[second])
             record["pairs"][f"{first}–{second}"] = {"z": [round(z, 3) for z in found.z.tolist()]}
-            if (np.abs(found.z[found.counted]) > LARGEST_Z).any():
+            if (np.abs(found.z[found.counted]) > suspicious).any():
                 suspects[first, second] = found
-    if suspects and again:
-        record["again"] = _decided(one, size, suspects)
+    if suspects:
+        record["again"] = _decided(one, size, reach, suspects)
     return record
 
 
-def _run(one: Specimen, name: str, size: dict[str, int], seed: int) -> tuple[Sampled | None, dict[str, str]]:
+def _run(
+    one: Specimen, name: str, size: dict[str, int], reach: float, seed: int
+) -> tuple[Sampled | None, dict[str, str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -186,21 +189,20 @@ def _run(one: Specimen, name: str, size: dict[str, int], seed: int) -> tuple[Sam
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return None, {"error": f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"}
-    data = one.data
-    rng = np.random.default_rng([one.seed, one.index, 1])
-    reach = log_reach(one.world, one.model, data, num_values(one.model, sampled.draws), rng)
-    return sampled, problems_of(one.world, one.model, data, sampled, reach)
+    return sampled, problems_of(one.world, one.model, one.data, sampled, reach)
 
 
-def _decided(one: Specimen, size: dict[str, int], suspects: dict[tuple[str, str], Comparison]) -> dict[str, Any]:
+def _decided(
+    one: Specimen, size: dict[str, int], reach: float, suspects: dict[tuple[str, str], Comparison]
+) -> dict[str, Any]:
     """Both methods again, ten times as long and from other seeds, for what was further apart than `LARGEST_Z`."""
     longer = size | {"thin": LONGER * size["thin"], "warmup": 2 * size["warmup"]}
     drawn: dict[str, dict[str, np.ndarray] | None] = {}
     found: dict[str, Any] = {}
     for pair, before in suspects.items():
-        for number, name in enumerate(pair):
+        for name in pair:
             if name not in drawn:
-                sampled, problems = _run(one, name, longer, seed=1000 * one.index + 500 + 10 * len(drawn) + number)
+                sampled, problems = _run(one, name, longer, reach, seed=1000 * one.index + 500 + len(drawn))
                 usable = sampled is not None and not problems
                 drawn[name] = quantities(one.model, sampled, one.data) if usable and sampled is not None else None
                 if problems:
@@ -243,13 +245,14 @@ def examine_all(
             while waiting and len(running) < arguments.jobs and not late:
                 index = waiting.pop()
                 with_jax = arguments.jax_every and index % arguments.jax_every == 0
-                methods = (*METHODS, "JAX") if with_jax else METHODS
+                methods = (*arguments.methods, *(("JAX",) if with_jax else ()))
                 running[pool.submit(examine, seed, index, size, methods)] = index
             if late and not running:
                 break
             for future in wait(running, timeout=2.0, return_when=FIRST_COMPLETED).done:
                 index = running.pop(future)
                 records.append(future.result())
+                save(records, arguments)
                 if is_bad(records[-1]):
                     print(f"\r{described(records[-1])}", flush=True)
             if time.monotonic() - said > 2:
@@ -304,7 +307,7 @@ def table(records: list[dict[str, Any]]) -> str:
         counts = [sum(kind in record["problems"].get(name, {}) for record in records) for name in methods]
         lines.append(f"{kind:<28}" + "".join(f"{count:>12}" for count in counts))
     seconds = [sum(record["seconds"].get(name, 0.0) for record in records) for name in methods]
-    lines.append(f"{'seconds in all':<28}" + "".join(f"{second:>12.0f}" for second in seconds))
+    lines.append(f"{'CPU seconds in all':<28}" + "".join(f"{second:>12.0f}" for second in seconds))
     lines.append("")
     lines.append(f"{'pair':<20}{'quantities':>12}{'not converged':>16}{'rms z':>8}{'|z| > 4':>9}")
     for pair in sorted({pair for record in records for pair in record["pairs"]}):
@@ -320,10 +323,17 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def save(records: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    if arguments.out:
+        written = {"arguments": {name: str(value) for name, value in vars(arguments).items()}, "models": records}
+        arguments.out.write_text(json.dumps(written, indent=1))
+
+
 def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--only", type=int, nargs="+", help="these numbers alone")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--chains", type=int, default=4)
@@ -340,8 +350,7 @@ def main(given: list[str] | None = None) -> int:
     print("\n".join(described(record) for record in records if is_bad(record) or arguments.only))
     print(f"seed {arguments.seed}, {size}")
     print(table(records))
-    if arguments.out:
-        arguments.out.write_text(json.dumps({"seed": arguments.seed, "size": size, "models": records}, indent=1))
+    save(records, arguments)
     bad = [record["index"] for record in records if is_bad(record)]
     if bad:
         numbers = " ".join(map(str, bad))

@@ -26,7 +26,7 @@ LEAST_ESS, LARGEST_RHAT = 100.0, 1.05  # below, a standard error is too uncertai
 LARGEST_Z = 4.0
 LARGEST_TOTAL_Z = 6.0  # one test for each model and method, not repeated in longer runs
 CHECKED_DRAWS = 60  # spread over all chains, and the most extreme ones besides
-PRIOR_DRAWS = 400
+PRIOR_DRAWS = 200
 FALSE_ALARM = 1e-9
 
 
@@ -53,7 +53,10 @@ class Data:
 
 
 def problems_of(world: World, model: Model, data: Data, sampled: Sampled, reach: float) -> dict[str, str]:
-    """What is wrong with the draws of one method, by kind, in a sentence each; empty if nothing is."""
+    """What is wrong with the draws of one method, by kind, in a sentence each; empty if nothing is.
+
+    `reach`: see `log_reach`.
+    """
     found: dict[str, str] = {}
     draws = sampled.draws
     everything = {
@@ -73,6 +76,7 @@ def problems_of(world: World, model: Model, data: Data, sampled: Sampled, reach:
     if outside:
         found["outside the support"] = outside
     extreme = _most_extreme(model, draws)
+    reach -= np.log(max(1, sum(variable.values.size for variable in variables(model, draws))))
     if extreme[0] < reach:
         found["run away"] = f"{extreme[1]}: log prior tail probability {extreme[0]:.4g}, at least {reach:.4g} expected"
     if not {"not finite", "outside the support"} & set(found):
@@ -80,8 +84,8 @@ def problems_of(world: World, model: Model, data: Data, sampled: Sampled, reach:
     return found
 
 
-def log_reach(world: World, model: Model, data: Data, num_values: int, rng: np.random.Generator) -> float:
-    """The log prior tail probability that no draw of the posterior should lie below: see the top of this file."""
+def log_reach(world: World, model: Model, data: Data, rng: np.random.Generator) -> float:
+    """The log prior tail probability that one draw of the posterior should not lie below: see the top of this file."""
     simulated = prior_draws(world, model, data.num_tasks, PRIOR_DRAWS, rng)
     likelihood = log_likelihoods(world, model, simulated, data.counts, data.owner)[0]
     groups = data.owner if model.sharing == "Separate" else np.zeros_like(data.owner)  # independent of each other
@@ -92,11 +96,7 @@ def log_reach(world: World, model: Model, data: Data, num_values: int, rng: np.r
     np.add.at(totals, np.zeros_like(data.owner) if model.sharing == "Pooled" else data.owner, data.counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         saturated = np.nansum(totals * np.log(totals / totals.sum(axis=2, keepdims=True)))
-    return float(log_evidence - saturated + np.log(FALSE_ALARM) - np.log(max(num_values, 1)))
-
-
-def num_values(model: Model, draws: Draws) -> int:
-    return sum(variable.values.size for variable in variables(model, draws))
+    return float(log_evidence - saturated + np.log(FALSE_ALARM))
 
 
 def _outside_support(model: Model, draws: Draws) -> str:

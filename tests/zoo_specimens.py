@@ -65,7 +65,8 @@ def specimen(seed: int, index: int) -> Specimen:
         truth.rewards[0], truth.inverse_temperatures[0], truth.lapses[0], model.foresees_errors
     )
     episodes: list[tuple[int, list[int], list[int]]] = []
-    idle = int(rng.integers(num_tasks)) if num_tasks > 1 and rng.random() < 0.1 else -1  # a task without choices
+    may_idle = num_tasks > 1 and model.sharing != "Separate"  # where nothing could be said of a task without choices
+    idle = int(rng.integers(num_tasks)) if may_idle and rng.random() < 0.1 else -1
     for task in range(num_tasks):
         choices = 0 if task == idle else int(rng.choice(CHOICES))
         episodes += [(task, *steps) for steps in _episodes(rng, world, np.exp(log_policy[task]), choices)]
