@@ -118,9 +118,12 @@ def needed_in(rng: np.random.Generator, file: h5py.File) -> str:
     """Some variable that no run is without."""
     constants = ["discount", "start", "is_terminal", "available", "transition_probability", "transition_row"]
     choices = ["task", "episode", "state", "action", "next_state", "step", "follows", "episodes", "warnings"]
+    drawn = [
+        f"posterior/{name}" for name in file["posterior"] if name in ("reward", "inverse_temperature", "policy_loss")
+    ]
     return str(
         rng.choice(
-            [numbers_in(rng, file), "observed_data/counts"]
+            [*drawn, "prior/reward", "log_likelihood/choices", "observed_data/counts"]
             + [f"constant_data/{name}" for name in constants]
             + [f"demonstrations/{name}" for name in choices]
         )
@@ -223,6 +226,17 @@ def other_shape(rng: np.random.Generator, file: h5py.File) -> None:
     k = int(rng.integers(2, len(shape))) if len(shape) > 2 else 0
     shape[k] += int(rng.choice([-1, 1, 1000]))
     remade(file, name, data=np.ones(shape))
+
+
+def lying_dimension(rng: np.random.Generator, file: h5py.File) -> None:
+    """A dimension longer than what is along it: readers may fill up the rest."""
+    made = file["posterior"].create_dataset("long", shape=(10 ** int(rng.integers(5, 13)),), dtype=">f4")
+    stop = "." if rng.random() < 0.7 else ""  # without it, it is a variable
+    made.make_scale(f"This is a netCDF dimension but not a netCDF variable{stop}{made.size:10}")
+    name = numbers_in(rng, file)
+    k = int(rng.integers(file[name].ndim))
+    file[name].dims[k].detach_scale(file[name].dims[k][0])
+    file[name].dims[k].attach_scale(made)
 
 
 def growing(rng: np.random.Generator, file: h5py.File) -> None:
@@ -386,6 +400,7 @@ ON_PURPOSE = {
     "variables missing": Case(in_hdf5(missing), REFUSED),
     "a group missing": Case(in_hdf5(no_group), REFUSED),
     "other shapes": Case(in_hdf5(other_shape), REFUSED),
+    "dimensions that lie": Case(in_hdf5(lying_dimension), REFUSED),
     "sizes that grow": Case(in_hdf5(growing), REFUSED),
     "other filters": Case(in_hdf5(other_filter), REFUSED),
     "not a number": Case(in_hdf5(no_numbers), REFUSED),

@@ -20,6 +20,7 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
 from manymotives.labelling import (
+    check_groups,
     check_stored,
     label_policy_optimality,
     label_reward_policy,
@@ -243,6 +244,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         raise InputError(f"there is no file {str(path)!r}.")
     data, has_checksum = read_tree(path)
     try:
+        check_groups(data)
         model = from_record(json.loads(data.attrs["model"]), KINDS)
         way = WAYS[type(model)]
         if json.loads(data.attrs["method"])["kind"] not in [kind.__name__ for kind in way.methods]:

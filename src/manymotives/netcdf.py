@@ -28,7 +28,7 @@ LARGEST_EXPANSION = 2**30  # bytes that compressed variables may take beyond tho
 DEFLATE = 1100  # no compression by zlib is better than 1032 to 1
 MOST_OBJECTS, MOST_ATTRIBUTES = 2_000, 200  # ours have about a hundred, and ten each
 VLEN_BYTES = 16  # an entry of text in a file: its length, and where it is
-ONLY_A_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # a name and a length: nothing is read
+ONLY_A_DIMENSION = b"This is a netCDF dimension but not a netCDF variable."  # a name and a length: nothing is read
 FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
 NUMBERS = {h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM}
 
@@ -56,8 +56,9 @@ def read_tree(path: str | os.PathLike[str]) -> tuple[xr.DataTree, bool]:
         has_checksum = _compared(file, name)
     try:
         with h5py.File(path, "r") as opened:
-            _check_objects(opened, os.path.getsize(path), path)
+            shapes = _checked_shapes(opened, os.path.getsize(path), path)
         with xr.open_datatree(path, engine="h5netcdf") as stored:
+            _compare_shapes(stored, shapes)
             data = stored.load()
     except _Refused as found:
         raise InputError(f"{name} is not read: {found}") from None
@@ -113,8 +114,8 @@ def _digest(file: Any, size: int | None = None) -> str:
 # ---- what is in it -----------------------------------------------------------------------------------------
 
 
-def _check_objects(file: h5py.File, size: int, path: Any) -> None:
-    """Raise unless groups, variables and attributes are such as a run has, and no larger than the file."""
+def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[int, ...]]:
+    """Variables with their shapes, if groups, variables and attributes are such as a run has, and fit in the file."""
     groups, variables = [(file.id, "/")], []
     for group, place in groups:  # grows: the root's groups, and no further
         if group.get_num_objs() > MOST_OBJECTS:
@@ -124,12 +125,12 @@ def _check_objects(file: h5py.File, size: int, path: Any) -> None:
             if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
                 raise _Refused(f"{where!r} is a link to another place or file. Copy what it leads to into the file.")
             kind = h5py.h5o.get_info(group, link).type
-            if kind == h5py.h5o.TYPE_DATASET:
+            if kind == h5py.h5o.TYPE_DATASET and place != "/":
                 variables.append((h5py.h5d.open(group, link), where))
             elif kind == h5py.h5o.TYPE_GROUP and place == "/":
                 groups.append((h5py.h5g.open(group, link), f"{where}/"))
             else:
-                raise _Refused(f"{where!r} is a group within a group or a type, which no run has.")
+                raise _Refused(f"{where!r} is where no run has anything: runs have groups, and variables in them.")
             if len(groups) + len(variables) > MOST_OBJECTS:
                 raise _Refused(f"it has more than {MOST_OBJECTS:,} groups and variables.")
     text = plain = packed = 0
@@ -143,6 +144,16 @@ def _check_objects(file: h5py.File, size: int, path: Any) -> None:
         raise _Refused(f"its parts share what they hold: together they have {plain + text:,} bytes, the file {size:,}.")
     if packed > LARGEST_EXPANSION:
         raise _Refused(f"its compressed variables would take {packed:,} bytes; the most is {LARGEST_EXPANSION:,}.")
+    return {where: variable.shape for variable, where in variables}
+
+
+def _compare_shapes(stored: xr.DataTree, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise where a variable is shorter or longer than its dimensions say: h5netcdf would fill it up, or cut it."""
+    for node in stored.subtree:
+        for name, variable in node.to_dataset(inherit=False).variables.items():
+            where = f"{node.path}/{name}"
+            if shapes.get(where) != variable.shape:
+                raise _Refused(f"{where!r} has the shape {shapes.get(where)}, its dimensions {variable.shape}.")
 
 
 def _checked_variable(variable: Any, where: str, size: int) -> tuple[int, int]:

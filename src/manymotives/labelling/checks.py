@@ -15,9 +15,17 @@ from manymotives.priors import Prior
 from manymotives.sharing import Pooled, Separate
 
 TEXTS = ("manymotives_version", "model", "method", "warnings", "tasks", "states", "actions")  # attributes of the root
+GROUPS = ("posterior", "prior", "log_likelihood", "sample_stats", "observed_data", "constant_data", "sampler")
 UNBOUNDED = ("optimality_gap", "choices")  # may be infinite: some priors of the gap, choices that a policy never makes
 
 Dims = tuple[str, ...]
+
+
+def check_groups(data: xr.DataTree) -> None:
+    """Raise unless every group is there that is read of any run."""
+    missing = [name for name in GROUPS if name not in data.children]
+    if missing:
+        raise InputError(f"it has no group {missing[0]!r}")
 
 
 def check_stored(posterior: Posterior) -> None:
@@ -34,6 +42,8 @@ def check_stored(posterior: Posterior) -> None:
     names = {word: json.loads(data.attrs[f"{word}s"]) for word in sizes}
     coordinates = {word: coordinate_of(tuple(labels)) for word, labels in names.items()}
     drawn = data["posterior"].dataset
+    if GROUP in data.children:
+        sizes["episode"] = len(posterior.demonstrations.episodes)
     sizes |= {word: drawn.sizes[word] for word in ("chain", "draw")}
     expected = _expected(posterior, coordinates, sizes)
     for group, variables in expected.items():
@@ -41,7 +51,8 @@ def check_stored(posterior: Posterior) -> None:
         for name, dims in variables.items():
             if name not in stored:
                 raise InputError(f"it has no variable {name!r} in {group!r}")
-            _check_variable(stored[name], f"{group}/{name}", dims, {} if group == "prior" else sizes, available)
+            lengths = sizes if group != "prior" else {dim: sizes[dim] for dim in dims if dim not in ("chain", "draw")}
+            _check_variable(stored[name], f"{group}/{name}", dims, lengths, available)
     for group in ("posterior", "observed_data", "constant_data"):
         for word, labels in coordinates.items():
             stored = data[group].dataset
