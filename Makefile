@@ -26,6 +26,7 @@ test-long: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/tables_at_random.py --seeds 0 50
+	$(BIN)/python tests/damaged_files.py --files 500
 
 # SEED=1 for other models; JOBS=8 on more cores
 SEED ?= 0

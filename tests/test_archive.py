@@ -1,7 +1,10 @@
 """A run file holds what was fitted: every choice comes back in its place, with its names."""
 
+import hashlib
+import json
 from dataclasses import fields, replace
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +12,7 @@ import xarray as xr
 
 import manymotives as mm
 from manymotives.archive import packed_state, unpacked_state
+from manymotives.records import record_of
 
 CHAIN = mm.worlds.Chain(states=3)
 CHOICES = mm.simulate(CHAIN, np.eye(3)[[0, 1]], mm.Softmax(4.0), steps=20, episodes=2, tasks=["ann", "bob"])
@@ -102,3 +106,117 @@ def test_where_a_sampler_stands_comes_back_to_the_bit(tmp_path):
             assert found[name].shape == values.shape
             assert found[name].tobytes() == values.tobytes()
     assert unpacked_state(packed_state({})) == {}
+
+
+# ---- files that are not as they were written ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """The bytes of a good run file."""
+    path = tmp_path_factory.mktemp("sound") / "run.nc"
+    mm.fit(mm.RewardPolicyModel(), CHAIN, CHOICES, QUICK, progress=False).save(path)
+    return path.read_bytes()
+
+
+def loaded(folder, content):
+    (folder / "run.nc").write_bytes(content)
+    return mm.load(folder / "run.nc")
+
+
+def test_no_bit_can_change_without_being_noticed(sound, tmp_path):
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(sound), size=63):
+        content = bytearray(sound)
+        content[place] ^= 1 << int(rng.integers(8))
+        with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+            loaded(tmp_path, content)
+
+
+def test_no_block_can_be_lost_without_being_noticed(sound, tmp_path):
+    rng = np.random.default_rng(0)
+    for width in (16, 512, 4096):
+        for place in rng.integers(len(sound) - width, size=30):
+            content = bytearray(sound)
+            content[place : place + width] = bytes(width)
+            if content != sound:
+                with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+                    loaded(tmp_path, content)
+
+
+@pytest.mark.parametrize("length", [0, 4, 100, 5_000, 100_000, -1, -138, -139, -5_000])
+def test_a_file_that_was_cut_short_is_refused(length, sound, tmp_path):
+    with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+        loaded(tmp_path, sound[:length])
+
+
+@pytest.mark.parametrize("change", ["an attribute", "a number", "a group"])
+def test_a_file_changed_by_another_program_is_refused(change, sound, tmp_path):
+    path = tmp_path / "run.nc"
+    path.write_bytes(sound)
+    if change == "a group":
+        xr.Dataset({"mine": 1}).to_netcdf(path, mode="a", group="mine", engine="h5netcdf")
+    else:
+        with h5py.File(path, "r+") as file:
+            if change == "a number":
+                file["posterior/reward"][0, 0, 0, 0] = 0.5
+            else:
+                file.attrs["note"] = "a good run"
+    with pytest.raises(mm.InputError, match="was changed after it was written"):
+        mm.load(path)
+
+
+def test_other_programs_read_run_files(sound, tmp_path):
+    posterior = loaded(tmp_path, sound)
+    with xr.open_datatree(tmp_path / "run.nc") as stored:
+        assert stored["posterior"].dataset.identical(posterior.data["posterior"].dataset)
+        assert stored.attrs.pop("checksum").startswith("manymotives checksum")
+        assert stored.attrs.keys() == posterior.data.attrs.keys()
+
+
+def test_a_file_of_version_0_1_has_no_checksum_and_loads_with_a_warning(sound, tmp_path):
+    posterior = loaded(tmp_path, sound)
+    posterior.data.to_netcdf(tmp_path / "old.nc", engine="h5netcdf")
+    old = mm.load(tmp_path / "old.nc")
+    assert old.data["posterior"].dataset.identical(posterior.data["posterior"].dataset)
+    assert old.warnings[1:] == posterior.warnings
+    assert "without a checksum" in old.warnings[0]
+    old.save(tmp_path / "new.nc")
+    assert mm.load(tmp_path / "new.nc").warnings == old.warnings
+
+
+@pytest.mark.parametrize("old", [True, False], ids=["without a checksum", "with one"])
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("huge", "declares 80,000,000,000,000 bytes"),
+        ("link", "is a link to another place or file"),
+        ("model", "made by a method that cannot fit a PolicyOptimalityModel"),
+        ("missing", "it has no variable 'reward' in 'posterior'"),
+        ("index", "is damaged, or is not a posterior"),
+    ],
+)
+def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, tmp_path):
+    path = tmp_path / "run.nc"
+    loaded(tmp_path, sound).data.to_netcdf(path, engine="h5netcdf")
+    with h5py.File(path, "r+") as file:
+        if harm == "huge":
+            scale = file["posterior/chain"]
+            del file["posterior/reward"]
+            file.create_dataset("posterior/reward", shape=(10**13,), dtype="f8").dims[0].attach_scale(scale)
+        elif harm == "link":
+            del file["posterior/reward"]
+            file["posterior/reward"] = h5py.ExternalLink("other.nc", "/posterior/reward")
+        elif harm == "model":
+            file.attrs["model"] = json.dumps(record_of(mm.PolicyOptimalityModel()))
+        elif harm == "missing":
+            del file["posterior/reward"]
+        else:
+            file["constant_data/transition_next_state"][3] = 10**9  # SciPy would write there
+    if not old:
+        content = path.read_bytes()
+        digest = hashlib.blake2b(content, digest_size=32).hexdigest()
+        line = f"\nmanymotives checksum of the {len(content):020d} bytes before this line: {digest}\n"
+        path.write_bytes(content + line.encode())
+    with pytest.raises(mm.InputError, match=said):
+        mm.load(path)

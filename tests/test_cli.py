@@ -1,5 +1,6 @@
 """The command line, as a person uses it."""
 
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.interruption import is_the_program
 
 run = CliRunner().invoke
 
@@ -83,3 +85,48 @@ def test_importing_the_library_leaves_jax_as_it_was():
         "import jax; before = jax.config.jax_enable_x64; import manymotives; assert jax.config.jax_enable_x64 == before"
     )
     subprocess.run([sys.executable, "-c", probe], check=True)
+
+
+def test_the_package_is_a_program_too():
+    found = subprocess.run([sys.executable, "-m", "manymotives", "--help"], capture_output=True, text=True, check=True)
+    assert "Usage: python -m manymotives" in found.stdout
+    assert "reproduce" in found.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+@pytest.mark.parametrize(("way", "module"), [("module", "numpy"), ("script", "numpy"), ("script", "typer")])
+def test_ctrl_c_during_the_imports_is_one_line(way, module, tmp_path):
+    script = tmp_path / "manymotives"
+    script.write_text("import sys\nfrom manymotives.cli import app\nsys.exit(app())\n")
+    program = ["-m", "manymotives"] if way == "module" else [str(script)]
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", *program, "demo", "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are started without
+    ) as process:
+        for line in process.stderr:  # one for each module, when it is there
+            if line.rstrip().endswith(f" {module}"):
+                break
+        process.send_signal(signal.SIGINT)
+        said = [line for line in process.stderr.read().splitlines() if not line.startswith("import time:")]
+    assert process.returncode == 130
+    assert said == ["Stopped."]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "started", "expected"),
+    [
+        (["/bin/manymotives", "fit"], ["python", "/bin/manymotives", "fit"], True),
+        (["-m", "fit"], ["python", "-m", "manymotives", "fit"], True),
+        (["-m", "tests"], ["python", "-m", "pytest", "tests"], False),
+        (["study.py", "manymotives"], ["python", "study.py", "manymotives"], False),
+        (["/bin/manymotives", "fit"], ["python", "-c", "from multiprocessing.spawn import spawn_main"], False),
+        ([""], ["python"], False),
+    ],
+)
+def test_who_imports_the_library_keeps_its_signals(argv, started, expected, monkeypatch):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", started)
+    assert is_the_program() is expected

@@ -3,24 +3,30 @@
 Each names the thing, the place, what was found and, where it is not plain, what to do.
 """
 
+import json
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
+import h5py
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import xarray as xr
 from scipy import stats
 
 import manymotives as mm
+from manymotives.archive import packed_state, unpacked_state
 from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
+from manymotives.records import record_of
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(
@@ -100,6 +106,48 @@ def old_file(name):
     data = fit(mm.RewardPolicyModel()).data
     data.drop_nodes("demonstrations").to_netcdf(name, engine="h5netcdf")
     return name
+
+
+def harmed(name, harm):
+    """A run file as somebody left it who did not know better, or did; without a checksum, unless it is damaged."""
+    posterior = fit(mm.RewardPolicyModel())
+    posterior.save(name)
+    if harm is None:
+        content = bytearray(Path(name).read_bytes())
+        content[len(content) // 2] ^= 1
+        return in_file(name, content)
+    if harm != "note":
+        posterior.data.to_netcdf(name, engine="h5netcdf")
+    with h5py.File(name, "r+") as file:
+        if harm == "note":
+            file.attrs["note"] = "a good run"
+        elif harm == "huge":
+            del file["prior/reward"]
+            file.create_dataset("prior/reward", (10**13,), dtype="f8").dims[0].attach_scale(file["prior/chain"])
+        elif harm == "external":
+            del file["prior/reward"]
+            made = file.create_dataset("prior/reward", (3,), dtype="f8", external=[("other.bin", 0, 24)])
+            made.dims[0].attach_scale(file["prior/chain"])
+        elif harm == "link":
+            file["prior/other"] = h5py.SoftLink("/posterior/reward")
+        elif harm == "model":
+            file.attrs["model"] = json.dumps(record_of(mm.PolicyOptimalityModel()))
+        elif harm == "settings":
+            file.attrs["model"] = json.dumps(record_of(mm.RewardPolicyModel()) | {"mood": 7})
+        elif harm == "missing":
+            file.move("posterior/reward", "posterior/rewards")
+        else:
+            file["posterior/reward"][0, 0, 0, 0] = np.nan
+    return name
+
+
+def lost():
+    """A posterior whose sampler stands where this model cannot be."""
+    posterior = fit(mm.RewardPolicyModel())
+    state = unpacked_state(posterior.data["sampler"].dataset)
+    data = posterior.data.copy()
+    data["sampler"] = xr.DataTree(packed_state(state | {"tasks": state["tasks"][:, :, :1]}))
+    return replace(posterior, data=data)
 
 
 def score(model=None, **options):
@@ -379,6 +427,16 @@ GALLERY = {
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),
+    "a damaged run file": lambda: mm.load(harmed("run.nc", None)),
+    "a run file changed by another program": lambda: mm.load(harmed("run.nc", "note")),
+    "a run file that declares too much": lambda: mm.load(harmed("run.nc", "huge")),
+    "a run file whose numbers lie elsewhere": lambda: mm.load(harmed("run.nc", "external")),
+    "a run file with a link": lambda: mm.load(harmed("run.nc", "link")),
+    "a run file of another model": lambda: mm.load(harmed("run.nc", "model")),
+    "a run file with settings from elsewhere": lambda: mm.load(harmed("run.nc", "settings")),
+    "a run file without rewards": lambda: mm.load(harmed("run.nc", "missing")),
+    "a run file with a reward that is no number": lambda: mm.load(harmed("run.nc", "nan")),
+    "a sampler of another model": lambda: fit(mm.RewardPolicyModel(), start=lost()),
     "choices that an old file does not hold": lambda: mm.load(old_file("old.nc")).demonstrations,
     "an unknown contrast": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("action"),
     "a table of an unknown task": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(tasks=["eve"]),

@@ -1,5 +1,8 @@
 """manymotives: what many agents want, inferred from what they do."""
 
+import manymotives.interruption  # noqa: F401  first, as the others take seconds
+
+# isort: split
 from manymotives import baselines, findings, worlds
 from manymotives.calibration import Calibration, calibrate
 from manymotives.choice import Softmax, SoftOptimal

@@ -82,6 +82,8 @@ def unpacked_state(stored: xr.Dataset) -> dict[str, np.ndarray]:
         count = int(np.prod(shape))
         state[name] = np.frombuffer(everything, dtype=kind, count=count, offset=begin).reshape(shape).copy()
         begin += count * np.dtype(kind).itemsize
+    if begin != len(everything):
+        raise InputError("where the sampler stands is described by more or fewer numbers than there are")
     return state
 
 

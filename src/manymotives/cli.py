@@ -2,7 +2,7 @@
 
 import typer
 
-from manymotives import commands
+from manymotives import commands, interruption
 
 app = typer.Typer(
     help="What many agents want, inferred from what they do.",
@@ -14,6 +14,7 @@ app = typer.Typer(
 @app.callback()
 def main() -> None:
     """What many agents want, inferred from what they do."""
+    interruption.release()
 
 
 for name in commands.__all__:

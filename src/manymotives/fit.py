@@ -28,6 +28,8 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.inference import HMC, METHODS, Draws, Method, OptimalityMonteCarlo, Progress
 from manymotives.labelling import (
+    check_groups,
+    check_stored,
     label_policy_optimality,
     label_reward_policy,
     stored_belief,
@@ -35,6 +37,7 @@ from manymotives.labelling import (
     watched_reward_policy,
 )
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel, Target
+from manymotives.netcdf import read_tree, unreadable
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
 from manymotives.policies import DirichletPolicy
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
@@ -43,6 +46,10 @@ from manymotives.records import from_record, record_of
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.sharing import Hierarchical, Pooled, Separate
 
+WITHOUT_CHECKSUM = (
+    "this run was read from a file without a checksum, as version 0.1 wrote them: had the file been damaged, nobody "
+    "would know."
+)
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
@@ -138,6 +145,8 @@ def fit(
     target = model.bind(belief or environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, belief or environment, demonstrations)
+    if state is not None:
+        _check_state(state, target)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     if isinstance(chosen, HMC) and chosen.device is None:
         compile_first()
@@ -240,18 +249,24 @@ def _warnings(
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """A posterior that `Posterior.save` wrote."""
+    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since."""
     if not Path(path).is_file():
         raise InputError(f"there is no file {str(path)!r}.")
+    data, has_checksum = read_tree(path)
     try:
-        with xr.open_datatree(path, engine="h5netcdf") as stored:
-            data = stored.load()
-        record = data.attrs["model"]
-    except (OSError, KeyError, ValueError):
-        raise InputError(f"{str(path)!r} is not a posterior saved by manymotives.") from None
-    model = from_record(json.loads(record), KINDS)
-    environment = stored_environment(data)
-    return WAYS[type(model)].posterior(data, model, environment, stored_belief(data, environment))
+        check_groups(data)
+        model = from_record(json.loads(data.attrs["model"]), KINDS)
+        way = WAYS[type(model)]
+        if json.loads(data.attrs["method"])["kind"] not in [kind.__name__ for kind in way.methods]:
+            raise InputError(f"it was made by a method that cannot fit a {type(model).__name__}")
+        environment = stored_environment(data)
+        posterior = way.posterior(data, model, environment, stored_belief(data, environment))
+        check_stored(posterior)
+    except Exception as error:  # a file can hold anything, and fail anywhere
+        raise unreadable(path, error) from None
+    if not has_checksum and WITHOUT_CHECKSUM not in posterior.warnings:
+        data.attrs["warnings"] = json.dumps([WITHOUT_CHECKSUM, *posterior.warnings])
+    return posterior
 
 
 def method_of(posterior: Posterior) -> Any:
@@ -306,6 +321,27 @@ def _state_of(
         found = start.data["posterior"].sizes["chain"]
         raise InputError(f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}.")
     return state
+
+
+def _check_state(state: dict[str, Any], target: Target) -> None:
+    """Raise unless arrays have the sizes that compiled loops take for granted: a file can hold any."""
+    tasks, states, actions = target.num_tasks, *target.environment.available.shape
+    sizes = {
+        "tasks": (tasks, target.num_coordinates),
+        "hyper": (target.num_groups, target.num_hyper),
+        "q": (tasks, states, actions),
+        "value": (tasks, states),
+        "actions": (tasks, states),
+        "log_likelihood": (tasks,),
+    }
+    known = {name: np.asarray(values) for name, values in state.items() if name in sizes}
+    wrong = [name for name, values in known.items() if values.shape[1:] != sizes[name] or values.dtype.kind not in "if"]
+    chosen = known.get("actions", np.zeros(1))
+    if wrong or chosen.min() < 0 or chosen.max() >= actions:
+        raise InputError(
+            f"start cannot be gone on from: {(wrong or ['actions'])[0]!r} of its sampler does not fit this model and "
+            "these data."
+        )
 
 
 def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:

@@ -41,7 +41,12 @@ def from_record(record: Any, kinds: dict[str, type]) -> Any:
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
         given = {name: from_record(value, kinds) for name, value in record.items() if name != "kind"}
-        return kinds[kind](**given)
+        try:
+            return kinds[kind](**given)
+        except TypeError:
+            raise InputError(
+                f"this file holds a {kind} with settings that this version of manymotives does not know."
+            ) from None
     if isinstance(record, list):
         return [from_record(each, kinds) for each in record]
     return record

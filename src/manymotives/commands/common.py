@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from manymotives.errors import InputError
+from manymotives.interruption import INTERRUPTED
 
 INPUT_ERROR = 2  # exit code when what was given cannot be used
-INTERRUPTED = 130  # exit code when stopped by hand: 128 + the number of the signal
 
 
 @dataclass(frozen=True)

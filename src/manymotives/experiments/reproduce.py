@@ -5,7 +5,6 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from manymotives.experiments.results import claims, curves, gathered
 from manymotives.experiments.runner import dask_cluster, local_processes, run_jobs
 from manymotives.experiments.store import Store, opened
 from manymotives.io.writing import write_table
+from manymotives.versions import version_of
 from manymotives.writing import whole_file
 
 PANELS: dict[str, Panel] = {
@@ -103,7 +103,7 @@ def reproduce(
 
 def versions() -> dict[str, str]:
     """What the numbers may depend on."""
-    return {name: version(name) for name in SOFTWARE} | {"python": platform.python_version()}
+    return {name: version_of(name) for name in SOFTWARE} | {"python": platform.python_version()}
 
 
 def _chosen(panels: Sequence[str | Panel]) -> tuple[Panel, ...]:

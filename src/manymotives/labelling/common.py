@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.labels import Label
+from manymotives.versions import MANYMOTIVES
 
 LARGEST_LIKELIHOOD = 20_000_000  # draws × episodes; beyond it the log-likelihood is kept by task
 
@@ -36,7 +36,7 @@ def tree_of(
     chosen = {"observed_data": xr.Dataset({"counts": counts}), GROUP: stored_demonstrations(demonstrations)}
     tree = xr.DataTree.from_dict(groups | chosen)
     tree.attrs = {
-        "manymotives_version": version("manymotives"),
+        "manymotives_version": MANYMOTIVES,
         "seed": seed,
         "tasks": json.dumps(plain_labels(demonstrations.tasks)),
         "states": json.dumps(plain_labels(environment.states)),
@@ -175,6 +175,7 @@ def stored_environment(data: xr.DataTree) -> Environment:
         ),
         shape=(len(states) * len(actions), len(states)),
     )
+    matrix.check_format(full_check=True)  # SciPy writes where indices say, and asks nothing
     environment = Environment(
         matrix if len(states) > 500 else matrix.toarray().reshape(len(states), len(actions), len(states)),
         discount=float(stored["discount"]),

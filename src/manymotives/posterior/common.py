@@ -19,6 +19,7 @@ from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
+from manymotives.netcdf import write_tree
 from manymotives.planning import Plan, plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
@@ -216,9 +217,9 @@ class Posterior:
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a netCDF file; it appears whole or not at all."""
+        """Write everything to a netCDF file with a checksum; it appears whole or not at all."""
         with whole_file(path) as temporary:
-            self.data.to_netcdf(temporary, engine="h5netcdf", encoding=compressed(self.data))
+            write_tree(self.data, temporary, compressed(self.data))
 
     def __repr__(self) -> str:
         drawn = self.data["posterior"].dataset

@@ -1,7 +1,6 @@
 """Warnings, what was found in short, what was fitted and on what, and how to cite it."""
 
 import platform
-from importlib.metadata import version
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from manymotives.posterior import Posterior
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, text
 from manymotives.report.words import listed, method_name, model_facts, model_name, per_cent
+from manymotives.versions import MANYMOTIVES, version_of
 
 PAPER = (
     "Dimitrakakis, C., & Rothkopf, C. A. (2011). Bayesian multitask inverse reinforcement learning. European Workshop "
@@ -162,8 +162,8 @@ def what_was_fitted(content: Content) -> Markup:
         ("Fitted with", f"manymotives {data.attrs['manymotives_version']}"),
         (
             "Report made with",
-            f"manymotives {version('manymotives')}, Python {platform.python_version()}, "
-            + ", ".join(f"{name} {version(name)}" for name in ("numpy", "jax", "numba", "xarray", "arviz-stats")),
+            f"manymotives {MANYMOTIVES}, Python {platform.python_version()}, "
+            + ", ".join(f"{name} {version_of(name)}" for name in ("numpy", "jax", "numba", "xarray", "arviz-stats")),
         ),
     ]
     pairs = [(element("dt", what), element("dd", how)) for what, how in facts if how]
