@@ -34,10 +34,12 @@ def plot_rewards(
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
     """
     if posterior.model.reward.on != "state":
-        raise InputError("plot_rewards draws rewards on states; these lie on pairs. Use to_frame() for their numbers.")
+        raise InputError(
+            'plot_rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'
+        )
     names = posterior.rewards["task"].values.tolist()
     chosen = names[:12] if tasks is None else list(tasks)
-    frame = posterior.to_frame(tasks=chosen, canonical=canonical)
+    frame = posterior.to_frame(of="state", tasks=chosen, canonical=canonical)
     prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
     states = posterior.rewards["state"].values.tolist()
