@@ -40,12 +40,18 @@ def plot_feature_weights(
         chosen = np.array([index_of(str(name), found.who, "task") for name in tasks], dtype=int)
     if not len(chosen):
         raise InputError("tasks=[] leaves nothing to show.")
-    true = None if truth is None else np.asarray(truth, dtype=float)
-    if true is not None and true.shape != found.mean.shape:
-        raise InputError(
-            f"truth must have the shape {list(found.mean.shape)} (tasks, features); found {list(true.shape)}."
-        )
+    true = None if truth is None else _true_weights(truth, found.mean.shape)
     return _one_panel(found, int(chosen[0]), true) if len(found.who) == 1 else _panels(found, chosen, true)
+
+
+def _true_weights(truth: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        values = np.asarray(truth, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("truth must be numbers: the true weight of each task and feature.") from None
+    if values.shape != shape:
+        raise InputError(f"truth must have the shape {list(shape)} (tasks, features); found {list(values.shape)}.")
+    return values
 
 
 def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None) -> Figure:

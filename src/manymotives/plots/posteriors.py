@@ -85,6 +85,8 @@ def plot_rewards(
 
 def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
     """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    if isinstance(posterior, Posterior) and posterior.has_features:
+        raise InputError("plot_weights draws which reward of a set each task has. For features: plot_feature_weights.")
     weights = _optimality(posterior).weights
     names = tuple(weights["candidate"].values.tolist())
     if len(names) > 60:
