@@ -164,7 +164,7 @@ def _features_table(weights: FeatureWeights, content: Content) -> Markup:
             apart = int(weights.differ[number].sum()) // 2
             cells += [
                 (apart, f"{apart:,} of {pairs:,}"),
-                *(f"{shortened(weights.who[i], 30)} ({weights.mean[i, number]:.2f})" for i in (order[-1], order[0])),
+                *(f"{shortened(weights.who[i], 30)} ({_said(weights.mean[i, number])})" for i in (order[-1], order[0])),
             ]
         rows.append([*cells, f"from {low[number]:.3g} to {high[number]:.3g}".replace("-", "−")])
     whose = weights.average_name or shortened(weights.who[0])
@@ -247,7 +247,7 @@ def _subjects_table(weights: FeatureWeights, content: Content) -> Markup:
         for k in range(min(len(weights.features), FEATURES)):
             above = weights.above_average[i, k] if len(weights.above_average) else 0.5
             sign = " ▲" if above >= 0.95 else " ▼" if above <= 0.05 else ""
-            said = f"{weights.mean[i, k]:.2f} ({weights.lower[i, k]:.2f} to {weights.upper[i, k]:.2f}){sign}"
+            said = f"{_said(weights.mean[i, k])} ({_range(weights.lower[i, k], weights.upper[i, k])}){sign}"
             cells.append((float(weights.mean[i, k]), said))
         rows.append(cells)
     more = f" The first {FEATURES} of {len(weights.features)} features." if len(weights.features) > FEATURES else ""
@@ -281,9 +281,15 @@ def _probability(share: Any) -> str:
     return per_cent(float(np.clip(share, 1e-9, 1 - 1e-9)))
 
 
+def _said(value: Any) -> str:
+    """Two decimals, or three digits of what is large."""
+    number = float(value)
+    return (f"{number:.2f}" if abs(number) < 1000 else f"{number:.3g}").replace("-", "−")
+
+
 def _number(value: Any) -> tuple[float, str]:
-    return float(value), f"{float(value):.2f}"
+    return float(value), _said(value)
 
 
-def _range(lower: float, upper: float) -> str:
-    return f"{lower:.2f} to {upper:.2f}".replace("-", "−")
+def _range(lower: Any, upper: Any) -> str:
+    return f"{_said(lower)} to {_said(upper)}"
