@@ -174,6 +174,34 @@ def test_export_writes_every_estimate_and_contrast(example, tmp_path):
     assert "is there already" in again.output
 
 
+def test_export_speaks_of_features_first(tmp_path):
+    """Of rewards made of features there are tables of weights: each subject's, the population's, differences."""
+    chain = mm.worlds.Chain(states=3, discount=0.9)
+    data = mm.simulate(chain, np.eye(3)[[0, 2]], mm.Softmax(3.0), steps=20, seed=0, tasks=["ann", "bob"])
+    reward = mm.GaussianReward(features=[[1.0, 0.0], [0.5, 1.0], [0.0, 0.0]], names=["food", "=noise"])
+    model = mm.RewardPolicyModel(reward, mm.Softmax(mm.Gamma(shape=2.0, rate=2.0)))
+    posterior = mm.fit(model, chain, data, mm.Metropolis(chains=2, draws=20, warmup=20, thin=1), progress=False)
+    posterior.save(tmp_path / "run.nc")
+    done = json.loads(run("export", tmp_path / "run.nc", "--out", tmp_path / "out", "--json").stdout)
+    assert list(done["tables"])[:5] == [
+        "weights",
+        "weights_of_population",
+        "weights_times_inverse_temperature",
+        "weight_contrasts_between_features",
+        "weight_contrasts_between_subjects",
+    ]
+    assert {"rewards", "contrasts_between_states", "contrasts_between_subjects"} <= set(done["tables"])
+    weights = pd.read_csv(tmp_path / "out" / "weights.csv")
+    np.testing.assert_allclose(weights["mean"], posterior.weights.mean(("chain", "draw")).values.ravel())
+    assert list(weights["subject"]) == ["ann", "ann", "bob", "bob"]
+    between = pd.read_csv(tmp_path / "out" / "weight_contrasts_between_subjects.csv")
+    assert list(between["feature"]) == ["food", "'=noise"]
+    one = tmp_path / "one"
+    assert run("export", tmp_path / "run.nc", "--out", one, "--feature", "food", "--no-contrasts").exit_code == 0
+    assert set(pd.read_csv(one / "weights.csv")["feature"]) == {"food"}
+    assert len(pd.read_csv(one / "rewards.csv")) == 6
+
+
 def test_names_do_not_run_in_spreadsheets(tmp_path):
     odd = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-1", "+1.5e3", "ann", "a=b", "→hall"]
     write_table(pd.DataFrame({"=name": odd, "mean": np.arange(10) - 5.0}), tmp_path / "odd.csv")

@@ -26,6 +26,7 @@ from manymotives.archive import packed_state, unpacked_state
 from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
+from manymotives.posterior.feature_weights import population_weights
 from manymotives.records import record_of
 
 CHAIN = mm.worlds.Chain(states=3)
@@ -99,6 +100,12 @@ def baseline(name, demonstrations=CHAIN_DATA, **options):
 
 def fit(model, method=QUICK, **options):
     return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
+
+
+def weighed(sharing=None):
+    """The posterior of a model with features."""
+    reward = mm.GaussianReward(features=[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], names=["food", "noise"])
+    return fit(mm.RewardPolicyModel(reward, sharing=sharing or mm.Hierarchical()))
 
 
 def old_file(name):
@@ -440,6 +447,18 @@ GALLERY = {
     "choices that an old file does not hold": lambda: mm.load(old_file("old.nc")).demonstrations,
     "an unknown contrast": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("action"),
     "a table of an unknown task": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(tasks=["eve"]),
+    "a table of something else": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(of="action"),
+    "a table of features that are not there": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame("feature"),
+    "a table of features and states": lambda: weighed().to_frame("state", features=["food"]),
+    "a table of an unknown feature": lambda: weighed().to_frame(features=["water"]),
+    "weights of features that are not there": lambda: fit(mm.RewardPolicyModel(), QUICK).weights,
+    "findings of features that are not there": lambda: mm.findings.feature_weights(fit(mm.RewardPolicyModel(), QUICK)),
+    "a population of weights that has none": lambda: population_weights(weighed(mm.Separate())),
+    "a picture of features by the other name": lambda: mm.plot_weights(weighed()),
+    "a picture of features of nobody": lambda: mm.plot_feature_weights(weighed(), tasks=[]),
+    "a picture of features of somebody else": lambda: mm.plot_feature_weights(weighed(), tasks=["eve"]),
+    "true weights in words": lambda: mm.plot_feature_weights(weighed(), truth=["much", "little"]),
+    "true weights of others": lambda: mm.plot_feature_weights(weighed(), truth=[[1.0, 2.0]]),
     "a level above one": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(level=95.0),
     "a population of loners": lambda: fit(mm.RewardPolicyModel(sharing=mm.Separate()), QUICK).population(),
     "contrasts of one": lambda: fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK).to_frame("task"),

@@ -81,8 +81,9 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
     assert np.allclose(spread.values[spread.values > 1e-9], 1.0)
 
     cells = found.mean_reward.notnull().sum().item()
+    assert len(found.to_frame(of="state")) == cells
     frame = found.to_frame()
-    assert len(frame) == cells
+    assert len(frame) == (4 if reward == "features" else cells)  # features first: two of them, two tasks
     assert (frame["lower"] <= frame["upper"]).all()
     assert {"p_positive", "mean"} <= set(found.to_frame("state").columns)
     if sharing == "Pooled":

@@ -150,6 +150,53 @@ def test_the_page_has_the_numbers_of_the_posterior(tmp_path):
     assert np.array(acted["made"]).sum() == 90
 
 
+def test_features_come_first_and_states_second(tmp_path):
+    """Weights of the population and of each subject, who differs; the rewards they make of states after that."""
+    names = ["<b>food</b>", "noise"]
+    model = mm.RewardPolicyModel(mm.GaussianReward(features=np.eye(3)[:, :2], names=names))
+    posterior = fitted(model)
+    page = Page(mm.report(posterior, tmp_path / "p.html").read_text())
+    places = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert places.index("features") < places.index("wants")
+    figures = page.blocks["data-figures"]
+    means = posterior.data["posterior"].dataset["reward_mean"].mean(("chain", "draw")).values
+    assert [row["mid"] for row in figures["feature-weights"]["rows"]] == pytest.approx(means, rel=1e-3)
+    assert [row["label"] for row in figures["feature-weights"]["rows"]] == names
+    assert all(row["plo"] < 0 < row["phi"] for row in figures["feature-weights"]["rows"])
+    weight = posterior.weights.mean(("chain", "draw"))
+    for number, feature in enumerate(figures["feature-subjects"]["features"]):
+        told = {row[0]: row[1] for row in feature["rows"][1:]}
+        assert [told[name] for name in posterior.tasks] == pytest.approx(weight.values[:, number], rel=1e-3)
+        assert [row[1] for row in feature["rows"][1:]] == sorted(told.values(), reverse=True)
+    assert "".join(page.texts).count("<b>food</b>") >= 3  # as text, in the tables of features and of subjects
+    plain = Page(mm.report(fitted(MODELS["states"]), tmp_path / "q.html").read_text())
+    assert "features" not in [attributes.get("id") for _, attributes in plain.elements]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sharing", "tasks", "average"),
+    [
+        (mm.Softmax(), mm.Separate(), 3, "mean of the subjects"),
+        (mm.Softmax(), mm.Pooled(), 3, "everybody"),
+        (mm.Softmax(mm.Gamma(shape=2.0, rate=2.0)), mm.Hierarchical(), 3, "weight × inverse temperature"),
+        (mm.Softmax(), mm.Separate(), 1, "one subject alone"),
+    ],
+)
+def test_every_kind_of_sharing_has_features(choice, sharing, tasks, average, tmp_path):
+    names = ["a", "b", "c"] if tasks == 3 else ["one subject alone"]
+    data = mm.simulate(TRIANGLE, TRUTH[:tasks], mm.Softmax(4.0), steps=30, seed=1, tasks=names)
+    model = mm.RewardPolicyModel(mm.GaussianReward(features=np.eye(3)[:, :1]), choice, sharing)
+    fitted(model, data=data).save(tmp_path / "run.nc")
+    posterior = mm.load(tmp_path / "run.nc")
+    page = Page(mm.report(posterior, tmp_path / "p.html").read_text())
+    whole = " ".join(page.texts) + json.dumps(page.blocks["data-figures"], ensure_ascii=False)
+    assert average in whole
+    assert "feature 0" in whole
+    figure = mm.plot_feature_weights(posterior)
+    figure.savefig(tmp_path / "picture.png")
+    assert figure.axes[0].get_title() in ("feature 0", "everybody", "one subject alone")
+
+
 def test_a_map_is_drawn_where_states_have_places(tmp_path):
     data = mm.simulate(GRID, np.eye(6)[:2], mm.Softmax(4.0), steps=20, seed=0)
     page = Page(mm.report(fitted(mm.RewardPolicyModel(), GRID, data), tmp_path / "p.html").read_text())

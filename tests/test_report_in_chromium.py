@@ -38,10 +38,13 @@ def pages(tmp_path_factory):
     data = mm.simulate(FIELD, TRUTH, mm.Softmax(5.0), steps=60, seed=0, tasks=NAMES)
     quick = mm.Metropolis(chains=2, draws=50, warmup=50, thin=1)
     posterior = mm.fit(mm.RewardPolicyModel(), FIELD, data, quick, seed=0, progress=False)
+    reward = mm.GaussianReward(features=np.eye(9)[:, [0, 4, 8]], names=["corner <i>", "middle", "far away"])
+    weighed = mm.fit(mm.RewardPolicyModel(reward), FIELD, data, quick, seed=0, progress=False)
     other = mm.fit(mm.PolicyOptimalityModel(), FIELD, data, mm.OptimalityMonteCarlo(draws=50), seed=0, progress=False)
     return {
         "mrp": mm.report(posterior, folder / "mrp.html", score=[FakeScore()], truth=TRUTH, title="<h1>Field</h1>"),
         "mpo": mm.report(other, folder / "mpo.html"),
+        "features": mm.report(weighed, folder / "features.html"),
         "scored": scored(folder),
     }
 
@@ -66,7 +69,7 @@ def scored(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "dark", "width"), in_turn(["mrp", "mpo", "scored"], [False, True], [375, 1200], every=2)
+    ("name", "dark", "width"), in_turn(["mrp", "mpo", "scored", "features"], [False, True], [375, 1200], every=2)
 )
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, dark=dark)
@@ -143,6 +146,22 @@ def test_choosing_a_subject_draws_it(browser, pages):
     assert browser.run("document.getElementById('choose-wanted').selectedIndex") == 1
     assert browser.run("document.querySelectorAll('#plot-reward-map svg > text').length") > 3
     assert browser.run("document.querySelectorAll('#table-acted tbody tr').length") == 9
+    assert browser.complaints == []
+
+
+def test_choosing_a_feature_draws_every_subject(browser, pages):
+    browser.open(pages["features"])
+    rows = "[...document.querySelectorAll('#plot-feature-subjects .row')].map((row) => row.dataset.tip)"
+    tips = browser.run(rows)
+    assert tips[0].startswith("population mean\n")
+    assert len(tips) == 9
+    assert all(re.search(r"\ncorner <i>: [−\d.]+ \(95 %: [−\d.]+ to [−\d.]+\)\nprior, 95 %: ", tip) for tip in tips)
+    browser.click("button[data-step='1'][data-for='feature']")
+    assert all("\nmiddle: " in tip for tip in browser.run(rows))
+    listed = browser.run("document.querySelectorAll('#feature-differences li').length")
+    assert (listed == 0) != browser.run("document.getElementById('no-feature-differences').hidden")
+    assert len(browser.run("[...document.querySelectorAll('#plot-feature-weights .row')].map((row) => 1)")) == 3
+    browser.click("#features table:last-of-type th:nth-child(3) button")
     assert browser.complaints == []
 
 

@@ -33,12 +33,16 @@ class Mixing(NamedTuple):
 
 def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> Mixing:
     """R-hat and effective sample sizes of everything, the worst by name."""
-    watched = posterior.drop_vars([name for name in ("weight",) if name in posterior])
+    # rewards made of features follow from their weights, and are constant where all features are 0
+    watched = posterior.drop_vars("reward") if {"weight", "reward"} <= set(posterior.data_vars) else posterior
     if posterior.sizes["draw"] < 4:
         return Mixing((f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",))
     found = []
-    if "reward" in watched and bool((watched["reward"].std("draw") == 0).any()):
-        found.append("a chain did not move at all in some rewards: every proposal was refused. Warm up for longer.")
+    for name in ("weight", "reward"):
+        if name in watched and _stands_still(watched[name]):
+            found.append(
+                f"a chain did not move at all in some {name}s: every proposal was refused. Warm up for longer."
+            )
     figures = {"rhat": float("nan")}
     with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
         if watched.sizes["chain"] > 1:
@@ -59,6 +63,15 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
                     f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
                 )
     return Mixing(tuple(found), **figures)
+
+
+def _stands_still(values: xr.DataArray) -> bool:
+    """Whether a chain has one value of something throughout, though it could have others."""
+    if not bool((values.max("draw") == values.min("draw")).any()):  # an sd of equal numbers is rarely 0: rounding
+        return False
+    first = values.isel({dim: 0 for dim in values.dims if dim not in ("state", "action", "feature")})
+    is_the_whole_unit = int(first.notnull().sum()) == 1 and float(first.max()) == 1.0  # a share of one among one
+    return not is_the_whole_unit
 
 
 def parts_of(posterior: xr.Dataset) -> list[xr.Dataset]:
@@ -92,14 +105,14 @@ def nested_rhat(draws: xr.Dataset, superchains: int = SUPERCHAINS) -> xr.Dataset
     return xr.apply_ufunc(of, draws, input_core_dims=[["chain", "draw"]])
 
 
-def visit_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
+def visit_warnings(counts: xr.DataArray, lives: np.ndarray, has_features: bool = False) -> tuple[str, ...]:
     """States in which nobody was ever seen to choose, though one can (`lives` [S]), and tasks that never chose."""
     found = []
     never = _never(counts, lives)
     if len(never):
         found.append(
             f"nobody was seen to choose in {len(never)} of {int(lives.sum())} states ({_listed(never)}): their "
-            "rewards are known only through what leads to them."
+            f"rewards are known only through {'their features' if has_features else 'what leads to them'}."
         )
     silent = _silent(counts)
     if len(silent):
@@ -137,14 +150,21 @@ def _silent(counts: xr.DataArray) -> np.ndarray:
     return counts["task"].values[(counts.sum(("state", "action")) == 0).values]
 
 
-def learning_warnings(reward: xr.DataArray, prior: xr.DataArray) -> tuple[str, ...]:
-    """States whose reward is, for every task, still distributed as before the data."""
-    mean, sd = reward.mean(("chain", "draw")), reward.std(("chain", "draw"))
-    prior_mean, prior_sd = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a reward that does not vary has been learnt, or was known
-        unmoved = (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
+def learning_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
+    """Features, or else states, whose weight or reward is, for every task, still distributed as before the data."""
+    if "weight" in drawn:
+        unmoved = _unmoved(drawn["weight"], prior["weight"])
+        features = drawn["feature"].values[unmoved.all([dim for dim in unmoved.dims if dim != "feature"]).values]
+        if not len(features):
+            return ()
+        return (
+            f"the data say next to nothing about the weight of {len(features)} of {drawn.sizes['feature']} features "
+            f"({_listed(features)}): posterior and prior agree.",
+        )
+    reward = drawn["reward"]
+    unmoved, exists = _unmoved(reward, prior["reward"]), reward.notnull().all(("chain", "draw"))
     others = [dim for dim in unmoved.dims if dim != "state"]
-    states = reward["state"].values[(unmoved | mean.isnull()).all(others).values & unmoved.any(others).values]
+    states = reward["state"].values[(unmoved | ~exists).all(others).values & unmoved.any(others).values]
     if not len(states):
         return ()
     return (
@@ -176,6 +196,14 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
         f"no difference between subjects found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a spread of "
         "nearly zero is more probable than before the data.",
     )
+
+
+def _unmoved(values: xr.DataArray, prior: xr.DataArray) -> xr.DataArray:
+    """Whether draws are distributed as those of the prior, judged by mean and sd."""
+    mean, sd = values.mean(("chain", "draw")), values.std(("chain", "draw"))
+    prior_mean, prior_sd = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
+    with np.errstate(divide="ignore", invalid="ignore"):  # what does not vary has been learnt, or was known
+        return (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
 
 
 def _piecewise(diagnostic: Callable[..., xr.Dataset], draws: xr.Dataset, **options: str) -> xr.Dataset:

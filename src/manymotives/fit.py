@@ -242,8 +242,8 @@ def _warnings(
         *environment.warnings,
         *model.warnings,
         *demonstrations.warnings,
-        *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives)),
-        *learning_warnings(drawn["reward"], data["prior"].dataset["reward"]),
+        *(policy_warnings(counts, lives) if by_policies else visit_warnings(counts, lives, "weight" in drawn)),
+        *learning_warnings(drawn, data["prior"].dataset),
         *(spread_notes(drawn, data["prior"].dataset) if has_spread else ()),
     )
 

@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
+import xarray as xr
 
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fit import load
 from manymotives.io.writing import write_table
 from manymotives.posterior import Posterior
+from manymotives.posterior.feature_weights import population_weights
+from manymotives.priors import Prior
 
 MOST = 250_000  # rows of a table of contrasts; beyond, one must choose
 
@@ -22,7 +25,10 @@ def export(
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     subject: Annotated[list[str] | None, typer.Option(help="Only these subjects; may be repeated.")] = None,
     state: Annotated[list[str] | None, typer.Option(help="Only these states; may be repeated.")] = None,
-    contrasts: Annotated[bool, typer.Option(help="Also differences between states and between subjects.")] = True,
+    feature: Annotated[list[str] | None, typer.Option(help="Only these features; may be repeated.")] = None,
+    contrasts: Annotated[
+        bool, typer.Option(help="Also differences between features, between states and between subjects.")
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite tables that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
 ) -> None:
@@ -33,7 +39,7 @@ def export(
     speaker = Speaker(as_json)
     with speaker.failures(out):
         posterior = load(run)
-        tables, skipped = _tables(posterior, level, subject, state, contrasts)
+        tables, skipped = _tables(posterior, level, subject, state, feature, contrasts)
         is_file = out.suffix.lower() == ".csv"
         folder = out.absolute().parent if is_file else out
         files = [out] if is_file else [out / f"{name}.csv" for name in tables]
@@ -63,11 +69,23 @@ def export(
 
 
 def _tables(
-    posterior: Posterior, level: float, subject: list[str] | None, state: list[str] | None, contrasts: bool
+    posterior: Posterior,
+    level: float,
+    subject: list[str] | None,
+    state: list[str] | None,
+    feature: list[str] | None,
+    contrasts: bool,
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Tables by name, and what was left out with the reason."""
-    chosen: dict[str, Any] = {"tasks": _typed(subject, posterior, "task"), "states": _typed(state, posterior, "state")}
-    wanted: dict[str, Callable[[], pd.DataFrame]] = {
+    """Tables by name, features first, and what was left out with the reason."""
+    rewards = posterior.rewards
+    tasks = _typed(subject, rewards, "task")
+    chosen: dict[str, Any] = {"of": "state", "tasks": tasks, "states": _typed(state, rewards, "state")}
+    wanted: dict[str, Callable[[], pd.DataFrame]] = {}
+    if posterior.has_features:
+        wanted = _weight_tables(posterior, level, tasks, feature, contrasts)
+    elif feature:
+        raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
+    wanted |= {
         "rewards": lambda: posterior.to_frame(level=level, **chosen),
         "rewards_canonical": lambda: posterior.to_frame(canonical=True, level=level, **chosen),
     }
@@ -83,7 +101,7 @@ def _tables(
         try:
             found = table()
         except InputError as error:
-            if name.startswith("rewards"):
+            if name in ("rewards", "rewards_canonical", "weights"):
                 raise
             skipped.append(f"{name} left out: {error}")
             continue
@@ -91,6 +109,23 @@ def _tables(
             made[name] = found.rename(columns={"task": "subject", "other_task": "other_subject"})
     warnings = pd.DataFrame({"warning": list(posterior.warnings)})
     return made | ({"warnings": warnings} if len(warnings) else {}), skipped
+
+
+def _weight_tables(
+    posterior: Any, level: float, tasks: list[Any] | None, feature: list[str] | None, contrasts: bool
+) -> dict[str, Callable[[], pd.DataFrame]]:
+    """What is said of the weights of features: each subject's, the population's, differences."""
+    chosen: dict[str, Any] = {"level": level, "tasks": tasks, "features": _typed(feature, posterior.weights, "feature")}
+    wanted: dict[str, Callable[[], pd.DataFrame]] = {
+        "weights": lambda: posterior.to_frame(of="feature", **chosen),
+        "weights_of_population": lambda: population_weights(posterior, level),
+    }
+    if isinstance(posterior.model.inverse_temperature, Prior):  # choices tell the product only
+        wanted["weights_times_inverse_temperature"] = lambda: posterior.to_frame(canonical=True, **chosen)
+    if contrasts:
+        wanted["weight_contrasts_between_features"] = lambda: posterior.to_frame("feature", **chosen)
+        wanted["weight_contrasts_between_subjects"] = lambda: posterior.to_frame("task", of="feature", **chosen)
+    return wanted
 
 
 def _contrasts(posterior: Posterior, over: str, level: float, chosen: dict[str, Any]) -> pd.DataFrame:
@@ -111,9 +146,9 @@ def _policies(posterior: Posterior) -> pd.DataFrame:
     return table[exists.ravel().tolist() * len(posterior.tasks)].reset_index(drop=True)
 
 
-def _typed(names: list[str] | None, posterior: Posterior, word: str) -> list[Any] | None:
+def _typed(names: list[str] | None, values: xr.DataArray, word: str) -> list[Any] | None:
     """Names as they are in the file, from what was typed."""
     if not names:
         return None
-    by_text = {str(name): name for name in posterior.rewards[word].values.tolist()}
+    by_text = {str(name): name for name in values[word].values.tolist()}
     return [by_text.get(name, name) for name in names]

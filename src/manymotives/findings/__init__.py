@@ -1,17 +1,20 @@
 """What a fit shows, as numbers: computed once here, drawn by the plots and told by the report."""
 
 from manymotives.findings.choices import PredictiveCheck, predictive_check
+from manymotives.findings.feature_weights import FeatureWeights, feature_weights
 from manymotives.findings.learning import Learning, learning
 from manymotives.findings.sample import Sample, sample_of
 from manymotives.findings.similarity import Clusters, Similarity, clusters_of, similarity
 
 __all__ = [
     "Clusters",
+    "FeatureWeights",
     "Learning",
     "PredictiveCheck",
     "Sample",
     "Similarity",
     "clusters_of",
+    "feature_weights",
     "learning",
     "predictive_check",
     "sample_of",

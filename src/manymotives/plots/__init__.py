@@ -1,6 +1,7 @@
 """Pictures of data and results; every function draws on axes it is given, or makes its own, and returns them."""
 
 from manymotives.plots.checks import plot_calibration, plot_recovery
+from manymotives.plots.feature_weights import plot_feature_weights
 from manymotives.plots.findings import (
     plot_ladder,
     plot_learning,
@@ -15,6 +16,7 @@ from manymotives.plots.tables import plot_choices, plot_maps, plot_table
 __all__ = [
     "plot_calibration",
     "plot_choices",
+    "plot_feature_weights",
     "plot_ladder",
     "plot_learning",
     "plot_maps",

@@ -34,10 +34,12 @@ def plot_rewards(
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
     """
     if posterior.model.reward.on != "state":
-        raise InputError("plot_rewards draws rewards on states; these lie on pairs. Use to_frame() for their numbers.")
+        raise InputError(
+            'plot_rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'
+        )
     names = posterior.rewards["task"].values.tolist()
     chosen = names[:12] if tasks is None else list(tasks)
-    frame = posterior.to_frame(tasks=chosen, canonical=canonical)
+    frame = posterior.to_frame(of="state", tasks=chosen, canonical=canonical)
     prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
     states = posterior.rewards["state"].values.tolist()
@@ -83,6 +85,8 @@ def plot_rewards(
 
 def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
     """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    if isinstance(posterior, Posterior) and posterior.has_features:
+        raise InputError("plot_weights draws which reward of a set each task has. For features: plot_feature_weights.")
     weights = _optimality(posterior).weights
     names = tuple(weights["candidate"].values.tolist())
     if len(names) > 60:

@@ -23,10 +23,12 @@ from manymotives.netcdf import write_tree
 from manymotives.planning import Plan, plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
-from manymotives.sharing import Pooled
+from manymotives.posterior.feature_weights import population_weights, weights_table
+from manymotives.posterior.tables import contrasts_of, described, selected, tidy
+from manymotives.priors import Prior
+from manymotives.sharing import Hierarchical, Pooled
 from manymotives.writing import whole_file
 
-LARGEST_TABLE = 2_000_000  # rows of contrasts
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 
 
@@ -50,6 +52,11 @@ class Posterior:
     def mean_reward(self) -> xr.DataArray:
         """E ρ of each task (task, state[, action])."""
         return self._for_each_task(self.data["posterior"].dataset["reward"].mean(("chain", "draw")))
+
+    @property
+    def has_features(self) -> bool:
+        """Whether rewards are weighted sums of features, whose weights were inferred."""
+        return "weight" in self.data["posterior"].dataset
 
     @property
     def tasks(self) -> tuple[Label, ...]:
@@ -130,76 +137,64 @@ class Posterior:
         self,
         contrasts: str | None = None,
         *,
+        of: str | None = None,
         tasks: Sequence[Label] | None = None,
         states: Sequence[Label] | None = None,
+        features: Sequence[Label] | None = None,
         canonical: bool = False,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """A tidy table of rewards: mean, sd, interval.
+        """A tidy table of what each task wants: mean, sd, interval; the prior's mean and sd beside them.
 
         Parameters
         ----------
         contrasts
-            None: one row for each task and state (and action), with the prior's mean and sd beside it, and the
-            probability that this reward is above the task's average. "state": differences between the states of a
-            task. "task": differences between tasks in the same state. Both with the probability of being above 0.
-        tasks, states
+            None: one row for each task and feature, with the probability that the weight is above 0; or for each task
+            and state (and action), with the probability that the reward is above the task's average. "task":
+            differences between tasks in the same feature or state. "feature", "state": differences between the
+            features or the states of a task. All with the probability of being above 0.
+        of
+            "feature" or "state". None: features where rewards are made of them, unless states are asked for.
+        tasks, states, features
             Only these, by name.
         canonical
-            Of rewards in canonical form (see `canonical`).
+            In the form that choices can tell (see `canonical`): weights times the inverse temperature, or rewards in
+            canonical form, without their prior.
         level
             Probability of the equal-tailed interval.
         """
-        if contrasts not in (None, "state", "task"):
-            raise InputError(f'contrasts must be None, "state" or "task"; found {contrasts!r}.')
+        if contrasts not in (None, "feature", "state", "task"):
+            raise InputError(f'contrasts must be None, "feature", "state" or "task"; found {contrasts!r}.')
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
-        reward = _selected(self.canonical()["reward"] if canonical else self.rewards, "task", tasks)
-        cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
-        average = reward.mean(cells).stack(sample=("chain", "draw"))
-        reward = _selected(reward, "state", states).stack(sample=("chain", "draw"))
         if contrasts == "task" and isinstance(self.model.sharing, Pooled):
             raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
-        if contrasts is None:
-            table = _described(reward, level)
-            table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
-            if not canonical:
-                prior = self.data["prior"].dataset["reward"]
-                table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
-            return _tidy(table, ["task", *cells])
-        over = ["task"] if contrasts == "task" else cells
-        return self._contrasts(reward, over, level)
+        if self._what(of, contrasts, states, features) == "feature":
+            return weights_table(self, contrasts, tasks, features, canonical, level)
+        reward = selected(self.canonical()["reward"] if canonical else self.rewards, "task", tasks)
+        cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
+        average = reward.mean(cells).stack(sample=("chain", "draw"))
+        reward = selected(reward, "state", states).stack(sample=("chain", "draw"))
+        if contrasts is not None:
+            return contrasts_of(reward, ["task"] if contrasts == "task" else cells, level)
+        table = described(reward, level)
+        table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
+        if not canonical:
+            prior = self.data["prior"].dataset["reward"]
+            table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
+        return tidy(table, ["task", *cells])
 
-    def _contrasts(self, reward: xr.DataArray, over: list[str], level: float) -> pd.DataFrame:
-        """Differences between all pairs along `over`, one row each."""
-        kept: list[Any] = [dim for dim in ("task", "state", "action") if dim in reward.dims and dim not in over]
-        if len(over) == 1:
-            flat = reward.rename({over[0]: "item"})
-            labels = flat["item"].values.tolist()
-        else:
-            stacked = reward.stack(item=over).dropna("item", how="all")
-            labels = ["–".join(map(str, label)) for label in stacked["item"].values.tolist()]
-            flat = stacked.drop_vars(["item", *over])
-        flat = flat.transpose("item", *kept, "sample")
-        first, second = np.triu_indices(flat.sizes["item"], k=1)
-        rows = len(first) * int(np.prod([flat.sizes[dim] for dim in kept]))
-        if rows > LARGEST_TABLE:
-            raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or states=[...].")
-        word = "_".join(over)
-        frames = []
-        for i in np.unique(first):
-            others = second[first == i]
-            difference = flat.isel(item=i, drop=True) - flat.isel(item=others)
-            table = _described(difference, level)
-            table["p_positive"] = (difference > 0).mean("sample")
-            table = table.assign_coords(item=np.arange(len(others)))
-            frame = _tidy(table, ["item", *kept])
-            frame.insert(0, word, [labels[i]] * len(frame))
-            frame.insert(1, f"other_{word}", [labels[others[k]] for k in frame.pop("item")])
-            frames.append(frame)
-        if not frames:
-            raise InputError("there is only one: nothing to compare it with.")
-        return pd.concat(frames, ignore_index=True)
+    def _what(self, of: str | None, contrasts: str | None, states: Any, features: Any) -> str:
+        """Whether a table is of features or of states."""
+        if of not in (None, "feature", "state"):
+            raise InputError(f'of must be None, "feature" or "state"; found {of!r}.')
+        about_features = of == "feature" or contrasts == "feature" or features is not None
+        about_states = of == "state" or contrasts == "state" or states is not None
+        if about_features and about_states:
+            raise InputError("a table is of features or of states: ask for each of them on its own.")
+        if about_features and not self.has_features:
+            raise InputError("the rewards of this model are not made of features: its tables are of states.")
+        return "feature" if self.has_features and not about_states else "state"
 
     def summary(self) -> "Summary":
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
@@ -313,6 +308,20 @@ class Summary:
     table: pd.DataFrame  # hyperparameters and temperatures
 
     @property
+    def weights(self) -> pd.DataFrame:
+        """Mean weight of each feature, one row a task; empty where rewards are not made of features."""
+        if not self.posterior.has_features:
+            return pd.DataFrame()
+        return pd.DataFrame(self.posterior.weights.mean(("chain", "draw")).to_pandas())  # type: ignore[attr-defined]
+
+    @property
+    def population_weights(self) -> pd.DataFrame:
+        """Mean and scale of each weight in the population, prior beside; empty where there is no such population."""
+        if not (self.posterior.has_features and isinstance(self.posterior.model.sharing, Hierarchical)):
+            return pd.DataFrame()
+        return population_weights(self.posterior).set_index(["feature", "parameter"])
+
+    @property
     def rewards(self) -> pd.DataFrame:
         """Mean reward, one row a task."""
         mean = self.posterior.mean_reward
@@ -321,56 +330,28 @@ class Summary:
         return pd.DataFrame(mean.to_pandas())
 
     def __repr__(self) -> str:
-        parts = [
-            repr(self.posterior),
-            *self.posterior._more_lines(),
-            "",
-            "mean reward",
-            self.rewards.round(3).to_string(max_rows=20, max_cols=12),
-        ]
-        if len(self.table):
-            parts += ["", "population and tasks", self.table.to_string(max_rows=40)]
+        parts = [repr(self.posterior), *self.posterior._more_lines()]
+        for title, table, rows in self._tables():
+            parts += ["", title, table.to_string(max_rows=rows, max_cols=12)]
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
         listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
         head = "<br>".join(map(escape, [repr(self.posterior).splitlines()[0], *self.posterior._more_lines()]))
-        tables = self.rewards.round(3).to_html(max_rows=20, max_cols=12)
-        if len(self.table):
-            tables += self.table.to_html(max_rows=40)
+        tables = "".join(table.to_html(max_rows=rows, max_cols=12) for _, table, rows in self._tables())
         return f"<p>{head}</p>{listed}{tables}"
 
-
-def _selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:
-    if names is None:
-        return values
-    known = values[dim].values.tolist()
-    places = []
-    for name in names:
-        label = name if name in known else str(name)  # names that netCDF cannot hold are kept as text
-        if label not in known:
-            raise InputError(f"there is no {dim} {name!r}.")
-        places.append(known.index(label))
-    if not places:
-        raise InputError(f"{dim}s=[] leaves nothing to show.")
-    return values.isel({dim: places})
-
-
-def _described(values: xr.DataArray, level: float) -> xr.Dataset:
-    """Mean, sd and interval over samples."""
-    tails = values.quantile([(1 - level) / 2, (1 + level) / 2], dim="sample", skipna=False)
-    return xr.Dataset(
-        {
-            "mean": values.mean("sample", skipna=False),
-            "sd": values.std("sample", skipna=False),
-            "lower": tails.isel(quantile=0, drop=True),
-            "upper": tails.isel(quantile=1, drop=True),
-        }
-    )
-
-
-def _tidy(table: xr.Dataset, keys: list[str]) -> pd.DataFrame:
-    """One row for each combination of keys, without those that do not exist."""
-    frame = table.to_dataframe(dim_order=keys).reset_index()
-    return frame[[*keys, *table.data_vars]].dropna(subset="mean").reset_index(drop=True)
+    def _tables(self) -> list[tuple[str, pd.DataFrame, int]]:
+        """What is shown: titles, tables, and how many rows; where rewards are made of features, these alone."""
+        shown = [
+            ("weights of features in the population", self.population_weights.round(3), 40),
+            ("mean weight", self.weights.round(3), 20),
+        ]
+        if self.posterior.has_features and isinstance(self.posterior.model.inverse_temperature, Prior):
+            product = self.posterior.weights * self.posterior.inverse_temperatures  # type: ignore[attr-defined]
+            mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
+            shown.append(("mean of weight × inverse temperature, which is what choices tell", mean.round(3), 20))
+        if not self.posterior.has_features:
+            shown.append(("mean reward", self.rewards.round(3), 20))
+        return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]

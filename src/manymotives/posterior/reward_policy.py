@@ -24,6 +24,13 @@ class RewardPolicyPosterior(Posterior):
     model: RewardPolicyModel
 
     @property
+    def weights(self) -> xr.DataArray:
+        """Draws (chain, draw, task, feature) of what each feature is worth to each task."""
+        if not self.has_features:
+            raise InputError("the rewards of this model are not made of features: posterior.rewards has them.")
+        return self._for_each_task(self.data["posterior"].dataset["weight"])
+
+    @property
     def inverse_temperatures(self) -> xr.DataArray:
         """Draws (chain, draw, task) of how consistently each task acts; the known value where it was fixed."""
         drawn = self.data["posterior"].dataset
@@ -42,12 +49,17 @@ class RewardPolicyPosterior(Posterior):
         return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
 
     def canonical(self) -> xr.Dataset:
-        """As every posterior's, with the scale moved into `inverse_temperature`."""
+        """As every posterior's, with the scale moved into `inverse_temperature`.
+
+        Where rewards are made of features, `weight` is the weight times the inverse temperature that was inferred or
+        known, so in log-odds: ten times the weights with a tenth of the temperature choose alike.
+        """
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
         on, rewards = self.model.reward.on, self.rewards
         reward, scale = in_unit_range(self.environment, on, rewards, soft, self._planned_draws)
-        return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
+        found = xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
+        return found.assign(weight=self.weights * temperature) if self.has_features else found
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
         """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
@@ -91,7 +103,10 @@ class RewardPolicyPosterior(Posterior):
         return np.exp(log_choice_probabilities(q, temperature, lapse))
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
+        """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
+
+        With `weight` (chain, draw, feature) where rewards are made of features.
+        """
         drawn = self.data["posterior"].dataset
         if isinstance(self.model.sharing, Separate):
             raise InputError(
@@ -99,7 +114,7 @@ class RewardPolicyPosterior(Posterior):
                 'posterior.data["prior"].'
             )
         if isinstance(self.model.sharing, Pooled):
-            return drawn[[name for name in ("reward", "inverse_temperature", "lapse") if name in drawn]]
+            return drawn[[name for name in ("reward", "weight", "inverse_temperature", "lapse") if name in drawn]]
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         parameters = np.ascontiguousarray(target.parameters_at(self.hyperparameters()))
@@ -109,14 +124,16 @@ class RewardPolicyPosterior(Posterior):
         if target.on == "state_action":
             reward = np.where(self.environment.available, reward, np.nan)
         dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
-        made = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
+        made: dict[str, Any] = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
+        if self.has_features:
+            made["weight"] = (("chain", "draw", "feature"), u[:, : target.anatomy.num_rewards].reshape(*shape, -1))
         for name, place, found in (
             ("inverse_temperature", target.anatomy.temperature, target.temperatures),
             ("lapse", target.anatomy.lapse, target.lapses),
         ):
             if place >= 0:
                 made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
-        coordinates = {name: drawn[name] for name in dims if name in drawn.coords}
+        coordinates = {name: drawn[name] for name in (*dims, "feature") if name in drawn.coords}
         return xr.Dataset(made, coords=coordinates)
 
     def hyperparameters(self) -> np.ndarray:

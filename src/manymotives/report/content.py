@@ -8,10 +8,12 @@ import xarray as xr
 
 from manymotives.errors import InputError
 from manymotives.findings import (
+    FeatureWeights,
     Learning,
     PredictiveCheck,
     Sample,
     Similarity,
+    feature_weights,
     learning,
     predictive_check,
     sample_of,
@@ -31,6 +33,7 @@ class Content:
     scores: tuple[Any, ...]
     truth: np.ndarray | None  # [tasks, cells] in canonical form
     sample: Sample
+    weights: FeatureWeights | None  # where rewards are made of features
     learning: Learning
     similarity: Similarity | str  # or why there is none
     check: PredictiveCheck | str
@@ -40,6 +43,7 @@ def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth:
     known = None if truth is None else _canonical_truth(posterior, truth)
     with Progress().of(4, "steps") as bar:
         bar.update(0, "what was learnt")
+        weights = feature_weights(posterior) if posterior.has_features else None
         learnt = learning(posterior)
         bar.update(1, "plans")
         sample = sample_of(posterior)
@@ -49,7 +53,7 @@ def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth:
         bar.update(3, "predictive check")
         check = _or_why(predictive_check, sample)
         bar.update(4)
-    return Content(posterior, title, scores, known, sample, learnt, alike, check)
+    return Content(posterior, title, scores, known, sample, weights, learnt, alike, check)
 
 
 def _or_why(compute: Any, sample: Sample) -> Any:

@@ -2,10 +2,11 @@
 "use strict";
 
 const read = (name) => JSON.parse(document.getElementById(`data-${name}`).textContent);
-const DRAW = { intervals, maps, heat, points, agreement };
+const DRAW = { intervals, maps, heat, points, agreement, chosenFeature };
 const figures = read("figures");
 const wanted = read("rewards");
 const acted = read("policies");
+const chosen = { wanted: 0, acted: 0, feature: 0 };
 const thousandth = (n) => (n === null ? null : n / 1000);
 
 // ---- what one subject, or the population, wants -------------------------------------------------------------------
@@ -52,6 +53,24 @@ function drawWanted(who) {
   }));
   const none = document.getElementById("no-contrasts");
   if (none) none.hidden = wanted.contrasts[who].length > 0;
+}
+
+// ---- one feature, all subjects ------------------------------------------------------------------------------------
+
+function chosenFeature(box, spec) {
+  const feature = spec.features[chosen.feature];
+  const rows = feature.rows.map(([label, mid, lo, hi, plo, phi, gap]) => ({
+    label, mid, lo, hi, plo, phi, gap: gap === 1,
+    tip: `${label}\n${feature.name}: ${tidy(mid)} (95 %: ${tidy(lo)} to ${tidy(hi)})` + (plo === null ? "" : `\nprior, 95 %: ${tidy(plo)} to ${tidy(phi)}`),
+  }));
+  intervals(box, { rows, unit: spec.unit, legend: spec.legend, line: 0, include: [0] });
+  const list = document.getElementById("feature-differences");
+  list.replaceChildren(...feature.surest.map(([high, low, gap, share]) => {
+    const item = document.createElement("li");
+    item.textContent = `${high} above ${low}, by ${tidy(gap)} (${share >= 1000 ? "> 99.9" : tidy(share / 10)} %)`;
+    return item;
+  }));
+  document.getElementById("no-feature-differences").hidden = feature.surest.length > 0;
 }
 
 // ---- what would be best for one subject ------------------------------------------------------------------------------
@@ -146,8 +165,7 @@ document.addEventListener("scroll", () => { tip.hidden = true; }, true);
 
 // ---- choosing --------------------------------------------------------------------------------------------------------
 
-const chosen = { wanted: 0, acted: 0 };
-const draws = { wanted: drawWanted, acted: drawActed };
+const draws = { wanted: drawWanted, acted: drawActed, feature: () => chosenFeature(document.getElementById("plot-feature-subjects"), figures["feature-subjects"]) };
 for (const select of document.querySelectorAll("select[data-chooser]")) {
   const kind = select.dataset.chooser;
   const choose = (index) => {

@@ -8,6 +8,7 @@ from manymotives.report.html import Markup, data_block, element, text
 from manymotives.report.sections_acts import what_would_be_best
 from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
+from manymotives.report.sections_features import what_features_are_worth
 from manymotives.report.sections_ladder import does_it_predict
 from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
 from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
@@ -16,6 +17,7 @@ from manymotives.report.sections_wants import what_data_tell, what_they_want
 PLACES = (
     ("short", "In short"),
     ("fitted", "Fitted"),
+    ("features", "Features"),
     ("wants", "What they want"),
     ("tell", "What data can tell"),
     ("temperature", "How they act"),
@@ -38,6 +40,7 @@ def page(content: Content) -> str:
         warnings(content.posterior),
         in_short(content),
         what_was_fitted(content),
+        None if content.weights is None else what_features_are_worth(content.weights, content, figures),
         what_they_want(content, figures),
         what_data_tell(content, figures),
         how_they_act(content, figures),
@@ -59,7 +62,9 @@ def page(content: Content) -> str:
         element("title", content.title),
         element("style", _part("style.css")),
     )
-    places = [each for each in PLACES if each[0] != "environment" or content.posterior.belief is not None]
+    absent = {"environment"} if content.posterior.belief is None else set()
+    absent |= {"features"} if content.weights is None else set()
+    places = [each for each in PLACES if each[0] not in absent]
     links = [element("li", element("a", words, href=f"#{place}")) for place, words in places]
     body = element(
         "body",

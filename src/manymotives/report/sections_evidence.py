@@ -134,7 +134,7 @@ def did_it_work(content: Content) -> Markup:
 
 def _diagnosed(drawn: xr.Dataset) -> list[list[Any]]:
     rows: list[list[Any]] = []
-    for name in drawn.data_vars:
+    for name in sorted(drawn.data_vars, key=lambda name: name != "weight"):  # features first
         array = drawn[name]
         behind = [dim for dim in array.dims if dim not in ("chain", "draw")]
         flat = array.transpose("chain", "draw", ...).values.reshape(

@@ -4,11 +4,11 @@ import platform
 
 import numpy as np
 
-from manymotives.findings import PredictiveCheck, Similarity
+from manymotives.findings import FeatureWeights, PredictiveCheck, Similarity
 from manymotives.posterior import Posterior
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, text
-from manymotives.report.words import listed, method_name, model_facts, model_name, per_cent
+from manymotives.report.words import listed, method_name, model_facts, model_name, per_cent, shortened
 from manymotives.versions import MANYMOTIVES, version_of
 
 PAPER = (
@@ -43,7 +43,8 @@ def in_short(content: Content) -> Markup:
     posterior, learnt = content.posterior, content.learning
     who = slice(1, None) if learnt.has_population else slice(None)
     moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
-    points = [
+    points = [] if content.weights is None else [("features", weights_sentence(content.weights))]
+    points += [
         (
             "wants",
             f"{int(moved.sum()):,} of {moved.size:,} rewards were moved noticeably by the data"
@@ -87,6 +88,38 @@ def in_short(content: Content) -> Markup:
         element("ul", [element("li", said, " ", element("a", "more", href=f"#{place}")) for place, said in points]),
         id="short",
     )
+
+
+def weights_sentence(weights: FeatureWeights) -> str:
+    """Which features are wanted and which avoided, on average; and whether anybody differs."""
+    if weights.average_name is None:
+        positive, whose = weights.positive[0], f"Of {shortened(weights.who[0])}"
+    else:
+        positive = weights.average["p_positive"].to_numpy()
+        whose = "In the population" if weights.average_name == "population mean" else "On average of the subjects"
+    names = np.array([f"“{shortened(name)}”" for name in weights.features], dtype=object)
+    groups = (("wanted", positive >= 0.95), ("avoided", positive <= 0.05))
+    sure = [f"{_named(names[here])} {how}" for how, here in groups if here.any()]
+    left = names[(positive > 0.05) & (positive < 0.95)]
+    said = (
+        f"{' and '.join(sure)}, with a probability of at least 95 % each"
+        if sure
+        else "no feature is surely wanted or avoided"
+    )
+    said += f"; the sign of {', '.join(left[:8])}{' and others' if len(left) > 8 else ''} is open" if len(left) else ""
+    differ = int((weights.differ.sum(axis=(1, 2)) > 0).sum())
+    apart = (
+        f" Some subjects differ in {differ} of {len(names)} features, with a probability of at least 95 %."
+        if differ
+        else " No difference between subjects is that sure."
+    )
+    return f"{whose}, {said}." + (apart if len(weights.who) > 1 else "")
+
+
+def _named(names: np.ndarray) -> str:
+    """Some of these features, and the verb for them."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{', '.join(names[:8])}{more} {'is' if len(names) == 1 else 'are'}"
 
 
 def groups_sentence(alike: Similarity) -> str:
@@ -181,6 +214,12 @@ def how_to_cite(content: Content) -> Markup:
         f"({method_name(posterior)}, seed {posterior.data.attrs['seed']}; {drawn['chain']} × {drawn['draw']:,} "
         f"draws{'; ' + mixed if mixed else ''}). "
         + " ".join(f"{what}: {how}." for what, how in model_facts(posterior))
+        + (
+            ""
+            if content.weights is None
+            else f" Weights of {len(content.weights.features)} features are reported"
+            + (", multiplied by the inverse temperature." if content.weights.is_product else ".")
+        )
         + " Rewards are reported in canonical form (centred where no episode ends, scaled to unit range)."
     )
     return element(

@@ -66,8 +66,12 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
     data = reward_data(content)
     figures["rewards"] = data
     beyond = len(learnt.cells) > 20
+    cells = "states" if content.posterior.model.reward.on == "state" else "states and actions"
     parts: list[Any] = [
-        element("h2", "What they want"),
+        element("h2", "What they want" if content.weights is None else f"What that makes of {cells}"),
+        None
+        if content.weights is None
+        else element("p", "These rewards are weighted sums of features: they follow from the weights above."),
         element(
             "p",
             "Rewards in canonical form: on a scale where the most and the least wanted differ by 1"
@@ -131,7 +135,8 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 + " Hover for numbers.",
             )
         )
-    parts.append(_subjects_table(content))
+    if content.weights is None:  # otherwise the table of subjects has a column for each feature
+        parts.append(_subjects_table(content))
     return element("section", parts, id="wants")
 
 

@@ -1,0 +1,81 @@
+"""Labelled draws in, tidy tables out: means, intervals, differences between all pairs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from manymotives.errors import InputError
+from manymotives.labels import Label
+
+LARGEST_TABLE = 2_000_000  # rows of contrasts
+
+
+def selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> xr.DataArray:
+    """Only these of a dimension, by name; all where `names` is None."""
+    if names is None:
+        return values
+    known = values[dim].values.tolist()
+    places = []
+    for name in names:
+        label = name if name in known else str(name)  # names that netCDF cannot hold are kept as text
+        if label not in known:
+            raise InputError(f"there is no {dim} {name!r}.")
+        places.append(known.index(label))
+    if not places:
+        raise InputError(f"{dim}s=[] leaves nothing to show.")
+    return values.isel({dim: places})
+
+
+def described(values: xr.DataArray, level: float) -> xr.Dataset:
+    """Mean, sd and interval over samples."""
+    tails = values.quantile([(1 - level) / 2, (1 + level) / 2], dim="sample", skipna=False)
+    return xr.Dataset(
+        {
+            "mean": values.mean("sample", skipna=False),
+            "sd": values.std("sample", skipna=False),
+            "lower": tails.isel(quantile=0, drop=True),
+            "upper": tails.isel(quantile=1, drop=True),
+        }
+    )
+
+
+def tidy(table: xr.Dataset, keys: list[str]) -> pd.DataFrame:
+    """One row for each combination of keys, without those that do not exist."""
+    frame = table.to_dataframe(dim_order=keys).reset_index()
+    return frame[[*keys, *table.data_vars]].dropna(subset="mean").reset_index(drop=True)
+
+
+def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.DataFrame:
+    """Differences between all pairs along `over`, one row each, from draws (..., sample)."""
+    kept: list[Any] = [dim for dim in ("task", "state", "action", "feature") if dim in values.dims and dim not in over]
+    if len(over) == 1:
+        flat = values.rename({over[0]: "item"})
+        labels = flat["item"].values.tolist()
+    else:
+        stacked = values.stack(item=over).dropna("item", how="all")
+        labels = ["–".join(map(str, label)) for label in stacked["item"].values.tolist()]
+        flat = stacked.drop_vars(["item", *over])
+    flat = flat.transpose("item", *kept, "sample")
+    first, second = np.triu_indices(flat.sizes["item"], k=1)
+    rows = len(first) * int(np.prod([flat.sizes[dim] for dim in kept]))
+    if rows > LARGEST_TABLE:
+        word = "features" if "feature" in values.dims else "states"
+        raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or {word}=[...].")
+    word = "_".join(over)
+    frames = []
+    for i in np.unique(first):
+        others = second[first == i]
+        difference = flat.isel(item=i, drop=True) - flat.isel(item=others)
+        table = described(difference, level)
+        table["p_positive"] = (difference > 0).mean("sample")
+        table = table.assign_coords(item=np.arange(len(others)))
+        frame = tidy(table, ["item", *kept])
+        frame.insert(0, word, [labels[i]] * len(frame))
+        frame.insert(1, f"other_{word}", [labels[others[k]] for k in frame.pop("item")])
+        frames.append(frame)
+    if not frames:
+        raise InputError("there is only one: nothing to compare it with.")
+    return pd.concat(frames, ignore_index=True)

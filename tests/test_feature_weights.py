@@ -1,0 +1,129 @@
+"""Rewards made of features are told by their weights: of the population, of each task, who differs."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+import manymotives as mm
+from manymotives.diagnostics import mixing
+from manymotives.findings import feature_weights
+from manymotives.posterior.feature_weights import population_weights
+from places import TRIANGLE
+
+QUICK = mm.Metropolis(chains=2, draws=60, warmup=100, thin=2)
+
+
+def fitted(model, rewards, steps, method=QUICK):
+    demonstrations = mm.simulate(TRIANGLE, rewards, mm.Softmax(1.0), steps=steps, seed=1)
+    return mm.fit(model, TRIANGLE, demonstrations, method, seed=0, progress=False)
+
+
+FEATURES = np.array([[1.0, 0.5], [0.0, 1.0], [0.0, 0.0]])  # nothing is to be had in the last state
+
+
+@pytest.fixture(scope="module")
+def weighed():
+    weights = np.array([[2.0, -2.0], [2.0, 2.0], [-1.0, 0.0]])
+    model = mm.RewardPolicyModel(mm.GaussianReward(features=FEATURES, names=["food", "noise"]))
+    return fitted(model, weights @ FEATURES.T, steps=150)
+
+
+def test_weights_are_what_the_draws_say(weighed):
+    found = feature_weights(weighed, draws=10**6)  # all of them
+    draws = weighed.data["posterior"].dataset["weight"].values.reshape(-1, 3, 2)
+    assert found.mean == pytest.approx(draws.mean(axis=0))
+    assert found.sd == pytest.approx(draws.std(axis=0))
+    assert found.upper == pytest.approx(np.quantile(draws, 0.975, axis=0))
+    for k in range(2):
+        for i in range(3):
+            for j in range(3):
+                assert found.above[k, i, j] == pytest.approx(np.mean(draws[:, i, k] > draws[:, j, k]))
+    population = weighed.data["posterior"].dataset
+    assert found.average["mean"].to_numpy() == pytest.approx(population["reward_mean"].values.mean(axis=(0, 1)))
+    assert found.spread["sd"].to_numpy() == pytest.approx(population["reward_scale"].values.std(axis=(0, 1)))
+    means = population["reward_mean"].values.reshape(-1, 2)
+    assert found.above_average == pytest.approx((draws > means[:, None]).mean(axis=0))
+    before = weighed.data["prior"].dataset["weight"].values[0]
+    assert found.prior["mean"].to_numpy() == pytest.approx(before.mean(axis=0))
+    shift = stats.ks_2samp(draws[:, 0, 0], before[:, 0]).statistic
+    assert found.shift[0, 0] == pytest.approx(shift)
+    assert found.mean[1, 1] > found.mean[0, 1]  # who likes noise is seen
+    assert found.differ[1, 0, 1]
+    first = found.differences().query("feature == 'noise'").iloc[0]
+    assert first["probability"] == pytest.approx(np.max(found.above[1]))
+
+
+def test_tables_have_a_row_for_each_task_and_feature(weighed):
+    table = weighed.to_frame()
+    assert table[["task", "feature"]].to_numpy().tolist() == [[i, f] for i in range(3) for f in ("food", "noise")]
+    weight = weighed.weights
+    assert weight.dims == ("chain", "draw", "task", "feature")
+    assert table["mean"].to_numpy() == pytest.approx(weight.mean(("chain", "draw")).values.ravel())
+    assert table["p_positive"].to_numpy() == pytest.approx((weight > 0).mean(("chain", "draw")).values.ravel())
+    before = weighed.data["prior"].dataset["weight"].std(("chain", "draw")).values
+    assert table["prior_sd"].to_numpy() == pytest.approx(np.tile(before, 3))
+    between = weighed.to_frame("task", features=["noise"]).iloc[0]
+    noise = weight.sel(feature="noise")
+    assert between["p_positive"] == pytest.approx(float((noise.isel(task=0) > noise.isel(task=1)).mean()))
+    assert len(weighed.to_frame("feature")) == 3
+    assert len(weighed.to_frame(of="state")) == len(weighed.to_frame(states=[0, 1, 2])) == 9
+    assert set(weighed.to_frame("state").columns) >= {"state", "other_state"}
+    rewards = weighed.rewards.transpose(..., "state").values
+    assert weight.values @ FEATURES.T == pytest.approx(rewards)
+    newcomer = weighed.population()
+    assert newcomer["weight"].values @ FEATURES.T == pytest.approx(newcomer["reward"].values)
+    said = str(weighed.summary())
+    assert "mean weight" in said
+    assert "mean reward" not in said
+    assert weighed.summary().weights.loc[1, "noise"] == pytest.approx(float(noise.isel(task=1).mean()))
+    population = weighed.summary().population_weights
+    assert population.loc[("food", "mean"), "prior_sd"] == pytest.approx(1.0, abs=4 / np.sqrt(2 * 2000))
+
+
+def test_where_the_temperature_is_inferred_its_product_with_weights_is_told():
+    """c·w: the same choices follow from ten times the weights with a tenth of the temperature."""
+    reward = mm.GaussianReward(features=FEATURES, mean=0.0, scale=[1.0, 2.0])
+    model = mm.RewardPolicyModel(reward, mm.Softmax(mm.Gamma(shape=2.0, rate=2.0)), mm.Hierarchical())
+    posterior = fitted(model, np.eye(3), steps=40)
+    product = posterior.weights * posterior.inverse_temperatures
+    found = feature_weights(posterior, draws=10**6)
+    assert found.is_product
+    assert found.mean == pytest.approx(product.mean(("chain", "draw")).values)
+    assert found.average["mean"].to_numpy() == pytest.approx(product.mean(("chain", "draw", "task")).values)
+    canonical = posterior.to_frame(canonical=True)
+    assert canonical["mean"].to_numpy() == pytest.approx(found.mean.ravel())
+    assert posterior.canonical()["weight"].values == pytest.approx(product.values)
+    known = population_weights(posterior).set_index(["feature", "parameter"])
+    assert known.loc[(1, "scale"), ["mean", "sd"]].tolist() == [2.0, 0.0]  # given, not inferred
+    assert "× inverse temperature" in str(posterior.summary())
+
+
+def test_rewards_that_are_constant_by_construction_have_not_stood_still(weighed):
+    """All features are 0 in the last state, so its reward is 0 in every draw; a chain stuck in a weight is seen."""
+    drawn = weighed.data["posterior"].dataset
+    assert (drawn["reward"].isel(state=2) == 0).all()
+    assert not any("did not move" in warning for warning in weighed.warnings)
+    stuck = drawn.copy(deep=True)
+    stuck["weight"].values[0, :, 1] = 0.3
+    assert "did not move at all in some weights" in mixing(stuck).warnings[0]
+    alone = drawn[["reward"]].copy(deep=True)
+    alone["reward"].values[1] = 0.2
+    assert "did not move at all in some rewards" in mixing(alone).warnings[0]
+
+
+def test_a_reward_that_is_the_whole_unit_has_not_stood_still():
+    """Shares of one unit among one state and action: always 1."""
+    one = xr.Dataset({"reward": (("chain", "draw", "task", "state"), np.ones((2, 10, 3, 1)))})
+    assert not any("did not move" in warning for warning in mixing(one).warnings)
+
+
+def test_a_feature_nobody_could_show_is_named():
+    """A feature that is the same everywhere changes no choice: its weight is the prior's, and a warning names it."""
+    features = np.column_stack([np.ones(3), FEATURES[:, 0]])
+    reward = mm.GaussianReward(features=features, names=["anywhere", "food"], mean=0.0, scale=1.0)
+    model = mm.RewardPolicyModel(reward, sharing=mm.Separate())
+    truth = np.array([[2.0, 0.0, 0.0]])
+    posterior = fitted(model, truth, steps=150, method=mm.NestedMonteCarlo(draws=2000))
+    # 0.1 prior sds are four standard errors of a mean of 2000 draws, and more of an sd
+    assert any("the weight of 1 of 2 features ('anywhere')" in warning for warning in posterior.warnings)
