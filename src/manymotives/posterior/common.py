@@ -19,9 +19,10 @@ from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
-from manymotives.planning import Plan, plan
+from manymotives.planning import Identifiability, Plan, plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
+from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
 from manymotives.sharing import Pooled
 from manymotives.writing import whole_file
 
@@ -67,12 +68,21 @@ class Posterior:
     def canonical(self) -> xr.Dataset:
         """`reward` in the one form that choices can tell: draws that choose alike are alike.
 
-        Rewards on states are centred (unless the environment has terminal states, where a constant matters) and scaled
-        to unit range. Rewards on pairs first lose what shaping can add: they become what each action costs against the
-        best, Q(s, a) − V(s).
+        Rewards on states lose what no choice can show (see `identifiability`): of all that choose alike, the one with
+        least squares is kept. Without terminal states that is often a constant only, and they are centred. Rewards on
+        pairs become what each action costs against the best, Q(s, a) − V(s). Both are scaled to unit range.
         """
-        reward, _ = in_unit_range(self.environment, self.model.reward.on, self.rewards, None, self._planned_draws)
+        reward, _ = in_unit_range(self.identifiability, self.rewards, None, self._planned_draws)
         return xr.Dataset({"reward": reward})
+
+    @cached_property
+    def identifiability(self) -> Identifiability:
+        """Which differences between rewards choices can show in this environment, and which rest on the prior alone."""
+        return identifiability_of(self)
+
+    def unidentified(self) -> list[str]:
+        """What no choice in this environment can show, beyond a constant, in words."""
+        return unidentified(self)
 
     # ---- what to do about it ---------------------------------------------------------------------------------
 
@@ -142,6 +152,8 @@ class Posterior:
             None: one row for each task and state (and action), with the prior's mean and sd beside it, and the
             probability that this reward is above the task's average. "state": differences between the states of a
             task. "task": differences between tasks in the same state. Both with the probability of being above 0.
+            Those between states say in `identified` whether choices can show them in this environment; the others
+            rest on the prior alone.
         tasks, states
             Only these, by name.
         canonical
@@ -167,7 +179,8 @@ class Posterior:
                 table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
             return _tidy(table, ["task", *cells])
         over = ["task"] if contrasts == "task" else cells
-        return self._contrasts(reward, over, level)
+        found = self._contrasts(reward, over, level)
+        return found if contrasts == "task" else marked(found, self, canonical)
 
     def _contrasts(self, reward: xr.DataArray, over: list[str], level: float) -> pd.DataFrame:
         """Differences between all pairs along `over`, one row each."""
@@ -234,7 +247,7 @@ class Posterior:
 
     def _more_lines(self) -> list[str]:
         """What else belongs at the top of a summary."""
-        return []
+        return [f"  {said}" for said in self.unidentified()]
 
     # ---- inside --------------------------------------------------------------------------------------------
 

@@ -45,8 +45,7 @@ class RewardPolicyPosterior(Posterior):
         """As every posterior's, with the scale moved into `inverse_temperature`."""
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
-        on, rewards = self.model.reward.on, self.rewards
-        reward, scale = in_unit_range(self.environment, on, rewards, soft, self._planned_draws)
+        reward, scale = in_unit_range(self.identifiability, self.rewards, soft, self._planned_draws)
         return xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
 
     def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
