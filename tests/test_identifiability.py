@@ -1,6 +1,8 @@
 """What no choice can show: against policies computed by plain loops, built cases, and what a fit makes of it."""
 
 import itertools
+import json
+import re
 
 import numpy as np
 import pytest
@@ -313,3 +315,19 @@ def test_a_report_says_what_rests_on_the_prior(mice, tmp_path):
     assert "15 more differences rest on the prior alone" in page
     assert "changes no choice in this environment" in page
     assert "against others of its group" in page
+
+
+def test_actions_without_an_alternative_are_not_ranked(tmp_path):
+    """In the hall of the house there is one action: it costs nothing against the best, and that is no finding."""
+    reward = np.where(HOUSE.available, np.random.default_rng(0).normal(size=(2, 3, 2)), 0.0)
+    data = mm.simulate(HOUSE, reward, mm.Softmax(4.0), steps=30, seed=1, on="state_action")
+    model = mm.RewardPolicyModel(mm.GaussianReward(on="state_action"))
+    quick = mm.Metropolis(chains=2, draws=60, warmup=60, thin=1)
+    posterior = mm.fit(model, HOUSE, data, quick, seed=0, progress=False)
+    page = mm.report(posterior, tmp_path / "house.html").read_text(encoding="utf-8")
+    told = json.loads(re.search(r'id="data-rewards"[^>]*>(.*?)</script>', page, re.DOTALL).group(1))
+    assert [told["cells"][c] for c in told["aside"]] == ["on in hall"]
+    frame = posterior.to_frame("state", canonical=True)
+    assert frame["identified"].all()
+    raw = posterior.to_frame("state").set_index(["state_action", "other_state_action"])["identified"]
+    assert not raw.any()  # each action leads elsewhere, so that every difference can be paid back

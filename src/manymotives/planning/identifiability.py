@@ -40,6 +40,7 @@ from scipy.sparse.linalg import splu
 
 from manymotives.environment import Environment
 from manymotives.errors import InputError
+from manymotives.planning.problem import check_known
 
 LARGEST = 2000  # merged states whose potentials are found by dense linear algebra: a second or two
 NUMBERS = 30_000_000  # in a matrix of directions
@@ -202,7 +203,7 @@ class Identifiability:
 
 
 def identifiability(
-    environment: Environment, *, on: str = "state", features: Any = None, visited: Any = None, known: bool = True
+    environment: Any, *, on: str = "state", features: Any = None, visited: Any = None, known: bool = True
 ) -> Identifiability:
     """What choices in an environment can and cannot show about rewards, whatever the reward and the choice rule.
 
@@ -219,22 +220,27 @@ def identifiability(
     known
         False where transitions are not known: then only what holds in every environment counts.
     """
-    if not isinstance(environment, Environment):
-        raise InputError(f"environment must be mm.Environment; found {type(environment).__name__}.")
+    check_known(environment)
     if on not in ("state", "state_action"):
         raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
     size = environment.num_states if on == "state" else environment.available.size
     if features is not None:
-        features = np.asarray(features, dtype=float)
-        features = features.reshape(-1, features.shape[-1]) if features.ndim > 1 else features
-        if features.ndim != 2 or len(features) != size:
-            described = "[S, K]" if on == "state" else "[S, A, K]"
+        table = _numbers(features, "features")
+        features = table.reshape(-1, table.shape[-1]) if table.ndim == (2 if on == "state" else 3) else None
+        if features is None or len(features) != size or not np.isfinite(features).all():
+            described = ", ".join(map(str, environment.available.shape[: 1 if on == "state" else 2]))
             raise InputError(
-                f"features must have the shape {described}, with {size} rows; found {list(features.shape)}."
+                f"features on {on.replace('_', '–')}s must be finite and have the shape [{described}, number of "
+                f"features]; found {list(table.shape)}."
             )
     start = environment.start > 0
     if visited is not None:
-        start = start | (np.asarray(visited) > 0)
+        counts = _numbers(visited, "visited")
+        if counts.shape != start.shape:
+            raise InputError(
+                f"visited must hold one number for each of {len(start)} states; found {list(counts.shape)}."
+            )
+        start = start | (counts > 0)
     reachable = _reachable(environment, start) if known else np.ones(environment.num_states, dtype=bool)
     left_out = None if known else "transitions are not known"
     potentials = None
@@ -246,6 +252,13 @@ def identifiability(
     elif environment.available.size * environment.num_states > NUMBERS:
         left_out = left_out or f"there are {environment.num_states:,} states"
     return Identifiability(environment, on, features, reachable, left_out, potentials)
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be numbers, in an array or in lists of equal lengths.") from None
 
 
 def _reachable(environment: Environment, start: np.ndarray) -> np.ndarray:
