@@ -262,6 +262,12 @@ GALLERY = {
     "a file in Latin-1": lambda: mm.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
     "a broken Parquet file": lambda: mm.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
     # ---- planning
+    "what choices can show of no environment": lambda: mm.identifiability([[1.0]]),
+    "what choices can show of something else": lambda: mm.identifiability(CHAIN, on="states"),
+    "what choices can show of features elsewhere": lambda: mm.identifiability(CHAIN, features=np.ones((4, 2))),
+    "what choices can show of features in words": lambda: mm.identifiability(CHAIN, features=[["a"], ["b"], ["c"]]),
+    "what choices can show from states elsewhere": lambda: mm.identifiability(CHAIN, visited=[1, 2]),
+    "weights that no choice can show, of no features": lambda: mm.identifiability(CHAIN).weights,
     "rewards of the wrong shape": lambda: mm.plan(CHAIN, [1.0, 2.0]),
     "rewards on pairs, not said so": lambda: mm.plan(CHAIN, np.ones((3, 2))),
     "rewards on something else": lambda: mm.plan(CHAIN, np.ones(3), on="states"),

@@ -218,7 +218,8 @@ def test_terminal_states_and_one_subject(tmp_path):
     page = Page(mm.report(fitted(mm.RewardPolicyModel(), HOUSE, data), tmp_path / "p.html").read_text())
     said = " ".join(page.texts)
     assert "nobody to compare" in said  # a section that fails says so
-    assert "rewards are not centred here" in said
+    assert "Because episodes end" in said
+    assert "to the reward of “garden” changes no choice in this environment" in said  # a constant is not, this is
 
 
 def test_a_failure_leaves_the_old_page_alone(tmp_path, monkeypatch):

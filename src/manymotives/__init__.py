@@ -24,7 +24,7 @@ from manymotives.inference import (
 from manymotives.io import from_gymnasium, from_minari, from_trajectories, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
-from manymotives.planning import BeliefPlan, Plan, evaluate, loss, loss_matrix, plan
+from manymotives.planning import BeliefPlan, Identifiability, Plan, evaluate, identifiability, loss, loss_matrix, plan
 from manymotives.plots import (
     plot_calibration,
     plot_choices,
@@ -72,6 +72,7 @@ __all__ = [
     "Gibbs",
     "HalfNormal",
     "Hierarchical",
+    "Identifiability",
     "InputError",
     "LogNormal",
     "Metropolis",
@@ -102,6 +103,7 @@ __all__ = [
     "from_gymnasium",
     "from_minari",
     "from_trajectories",
+    "identifiability",
     "load",
     "loss",
     "loss_matrix",

@@ -3,7 +3,8 @@
 Two figures for each reward say how much was learnt. `sd_ratio` is the posterior's standard deviation over the prior's.
 `shift` is the largest change in the probability of any statement "this reward is below x", sup |F − F₀|: 0 where the
 posterior is the prior, 1 where they do not overlap. A difference is settled where its sign has a probability of at
-least 95 %.
+least 95 %. Only differences that choices can show in this environment are looked at: the others rest on the prior
+alone, however sure the posterior is of them (see `planning.identifiability`).
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from manymotives.findings.sample import population_of, thinned
 from manymotives.models.reward_policy import EVERYBODY
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
+from manymotives.posterior.unidentified import comparable
 from manymotives.sharing import Pooled
 
 DRAWS = 1000
@@ -45,7 +47,11 @@ class Learning:
     prior_sd: np.ndarray
     prior_lower: np.ndarray
     prior_upper: np.ndarray
-    pairs: np.ndarray  # [pairs, 2] cells whose difference was looked at
+    pairs: np.ndarray  # [pairs, 2] cells whose difference was looked at: those that choices can show
+    prior_alone: np.ndarray  # [others, 2] the other ones between the same states: no choice can show these
+    comparable: (
+        np.ndarray
+    )  # [cells] equal numbers where choices can show a difference, negative where they can show none
     above: np.ndarray  # [who, pairs] P(first > second)
     prior_above: np.ndarray  # [pairs]
     draws: int
@@ -89,17 +95,20 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         after, who = after[:, :1], (EVERYBODY,)
     members = None if isinstance(posterior.model.sharing, Pooled) else population_of(few)
     if members is not None:
-        newcomer, _ = in_unit_range(environment, on, members, _middling_temperatures(few, members))
+        newcomer, _ = in_unit_range(few.identifiability, members, _middling_temperatures(few, members))
         after = np.concatenate([_flat(newcomer.expand_dims("task", 2)), after], axis=1)
         who = (POPULATION, *who)
     prior = few.data["prior"].dataset["reward"]
-    canonical, _ = in_unit_range(environment, on, prior, _middling_temperatures(few, prior))
+    canonical, _ = in_unit_range(few.identifiability, prior, _middling_temperatures(few, prior))
     before = canonical.stack(sample=("chain", "draw")).transpose("sample", ...).values
 
     exists = environment.available.ravel() if on == "state_action" else np.ones(num_states, dtype=bool)
     after, before = (x.reshape(*x.shape[: x.ndim - few._reward_axes], -1)[..., exists] for x in (after, before))
     cells = _cells(posterior, exists)
+    alike = comparable(posterior, canonical=True)[exists]
     pairs = _pairs(posterior, cells)
+    shown = (alike[pairs[:, 0]] == alike[pairs[:, 1]]) & (alike[pairs[:, 0]] >= 0)
+    pairs, prior_alone = pairs[shown], pairs[~shown]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = after.std(axis=0) / before.std(axis=0)
     tails = np.quantile(after, [0.025, 0.975], axis=0)
@@ -119,6 +128,8 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         prior_lower=prior_tails[0],
         prior_upper=prior_tails[1],
         pairs=pairs,
+        prior_alone=prior_alone,
+        comparable=alike,
         above=_above(after, pairs),
         prior_above=_above(before, pairs),
         draws=len(after),

@@ -1,6 +1,7 @@
 """What is best: Q*, V*, V^π for one reward or a million."""
 
 from manymotives.planning.compiled import in_parallel
+from manymotives.planning.identifiability import Identifiability, identifiability
 from manymotives.planning.losses import Contest, loss_matrix
 from manymotives.planning.possibilities import Possibilities
 from manymotives.planning.unknown import BeliefPlan, candidates
@@ -11,10 +12,12 @@ __all__ = [
     "BeliefContest",
     "BeliefPlan",
     "Contest",
+    "Identifiability",
     "Plan",
     "Possibilities",
     "candidates",
     "evaluate",
+    "identifiability",
     "in_parallel",
     "loss",
     "loss_matrix",

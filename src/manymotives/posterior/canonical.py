@@ -6,23 +6,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from manymotives.environment import Environment
-from manymotives.planning import Plan, plan
+from manymotives.planning import Identifiability, Plan, plan
 
 
 def in_unit_range(
-    environment: Environment,
-    on: str,
+    known: Identifiability,
     reward: xr.DataArray,
     soft: np.ndarray | None,
     planned: Callable[[np.ndarray, np.ndarray | None], Plan] | None = None,
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Rewards [..., state(, action)] in canonical form, and the scale [...] that was taken out.
 
-    `soft` [...]: inverse temperatures where agents foresee their own errors. `planned`: what plans for rewards and
-    these, where not all of them are for this environment.
+    `known`: what choices can show. `soft` [...]: inverse temperatures where agents foresee their own errors.
+    `planned`: what plans for rewards and these, where not all of them are for this environment.
     """
-    if on == "state_action":
+    environment = known.environment
+    if known.on == "state_action":
         values = reward.fillna(0.0).values
         found = (
             plan(environment, values, on="state_action", inverse_temperature=soft)
@@ -34,8 +33,11 @@ def in_unit_range(
         over: Any = ("state", "action")
     else:
         over = ("state",)
-        if not environment.is_terminal.any():
-            reward = reward - reward.mean(over)
+        if not known.is_plain:
+            reward = reward.transpose(..., "state")
+            reward = reward.copy(data=known.reduced(reward.values))
+        if not environment.is_terminal.any() and (known.is_plain or known.features is not None):
+            reward = reward - reward.mean(over)  # elsewhere a constant is gone already
     scale = reward.max(over) - reward.min(over)
     scale = scale.where(scale > 0, 1.0)
     return reward / scale, scale

@@ -20,11 +20,12 @@ from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labels import Label
 from manymotives.netcdf import write_tree
-from manymotives.planning import Plan, plan
+from manymotives.planning import Identifiability, Plan, plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import population_weights, weights_table
 from manymotives.posterior.tables import contrasts_of, described, selected, tidy
+from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
 from manymotives.priors import Prior
 from manymotives.sharing import Hierarchical, Pooled
 from manymotives.writing import whole_file
@@ -75,12 +76,21 @@ class Posterior:
     def canonical(self) -> xr.Dataset:
         """`reward` in the one form that choices can tell: draws that choose alike are alike.
 
-        Rewards on states are centred (unless the environment has terminal states, where a constant matters) and scaled
-        to unit range. Rewards on pairs first lose what shaping can add: they become what each action costs against the
-        best, Q(s, a) − V(s).
+        Rewards on states lose what no choice can show (see `identifiability`): of all that choose alike, the one with
+        least squares is kept. Without terminal states that is often a constant only, and they are centred. Rewards on
+        pairs become what each action costs against the best, Q(s, a) − V(s). Both are scaled to unit range.
         """
-        reward, _ = in_unit_range(self.environment, self.model.reward.on, self.rewards, None, self._planned_draws)
+        reward, _ = in_unit_range(self.identifiability, self.rewards, None, self._planned_draws)
         return xr.Dataset({"reward": reward})
+
+    @cached_property
+    def identifiability(self) -> Identifiability:
+        """Which differences between rewards choices can show in this environment, and which rest on the prior alone."""
+        return identifiability_of(self)
+
+    def unidentified(self) -> list[str]:
+        """What no choice in this environment can show, beyond a constant, in words."""
+        return unidentified(self)
 
     # ---- what to do about it ---------------------------------------------------------------------------------
 
@@ -152,7 +162,8 @@ class Posterior:
             None: one row for each task and feature, with the probability that the weight is above 0; or for each task
             and state (and action), with the probability that the reward is above the task's average. "task":
             differences between tasks in the same feature or state. "feature", "state": differences between the
-            features or the states of a task. All with the probability of being above 0.
+            features or the states of a task. All with the probability of being above 0. Those between states
+            say in `identified` whether choices can show them in this environment; the others rest on the prior alone.
         of
             "feature" or "state". None: features where rewards are made of them, unless states are asked for.
         tasks, states, features
@@ -176,7 +187,8 @@ class Posterior:
         average = reward.mean(cells).stack(sample=("chain", "draw"))
         reward = selected(reward, "state", states).stack(sample=("chain", "draw"))
         if contrasts is not None:
-            return contrasts_of(reward, ["task"] if contrasts == "task" else cells, level)
+            found = contrasts_of(reward, ["task"] if contrasts == "task" else cells, level)
+            return found if contrasts == "task" else marked(found, self, canonical)
         table = described(reward, level)
         table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
         if not canonical:
@@ -230,7 +242,7 @@ class Posterior:
 
     def _more_lines(self) -> list[str]:
         """What else belongs at the top of a summary."""
-        return []
+        return [f"  {said}" for said in self.unidentified()]
 
     # ---- inside --------------------------------------------------------------------------------------------
 

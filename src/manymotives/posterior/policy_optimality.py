@@ -105,4 +105,4 @@ class PolicyOptimalityPosterior(Posterior):
         )
 
     def _more_lines(self) -> list[str]:
-        return [f"  {self.theorem}"]
+        return [f"  {self.theorem}", *super()._more_lines()]

@@ -56,8 +56,7 @@ class RewardPolicyPosterior(Posterior):
         """
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
-        on, rewards = self.model.reward.on, self.rewards
-        reward, scale = in_unit_range(self.environment, on, rewards, soft, self._planned_draws)
+        reward, scale = in_unit_range(self.identifiability, self.rewards, soft, self._planned_draws)
         found = xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
         return found.assign(weight=self.weights * temperature) if self.has_features else found
 

@@ -77,6 +77,6 @@ def _canonical_truth(posterior: Posterior, truth: Any) -> np.ndarray:
             f"{list(values.shape)}."
         )
     dims = ("task", "state", "action")[: values.ndim]
-    canonical, _ = in_unit_range(environment, on, xr.DataArray(values, dims=dims), None)
+    canonical, _ = in_unit_range(posterior.identifiability, xr.DataArray(values, dims=dims), None)
     exists = environment.available.ravel() if on == "state_action" else slice(None)
     return canonical.values.reshape(len(values), -1)[:, exists]

@@ -30,11 +30,20 @@ function someOf(rows) {
   return [...rows.slice(0, 14), ...last];
 }
 
+// rewards that choices can compare stand together, above a line; where nothing is chosen there is nothing to rank
+function comparable(rows) {
+  const told = rows.filter((row) => !wanted.aside.includes(row.index));
+  const some = someOf(told.length ? told : rows);
+  if (wanted.groups === null) return some;
+  const group = (row) => wanted.groups[row.index];
+  return [...some].sort((a, b) => group(a) - group(b)).map((row, i, all) => ({ ...row, gap: i > 0 && group(row) !== group(all[i - 1]) }));
+}
+
 function drawWanted(who) {
   const rows = ranked(who);
   const legend = [["dot", "posterior mean"], ["line", "95 % interval"], ["band", "prior, 95 %"]];
   if (rows.some((row) => row.truth !== null)) legend.push(["truth", "truth"]);
-  intervals(document.getElementById("plot-ranked"), { rows: someOf(rows), unit: wanted.unit, legend });
+  intervals(document.getElementById("plot-ranked"), { rows: comparable(rows), unit: wanted.unit, legend });
   const box = document.getElementById("plot-reward-map");
   if (box) {
     const at = (values) => wanted.layout.members.map((some) => some.reduce((sum, [i, weight]) => sum + values[i] * weight, 0));

@@ -50,7 +50,9 @@ def in_short(content: Content) -> Markup:
             f"{int(moved.sum()):,} of {moved.size:,} rewards were moved noticeably by the data"
             + ("." if moved.all() else "; the others are as the prior had them: assumptions, not findings.")
             + (
-                f" Of {pairs.size:,} differences between two of them, {per_cent(pairs.mean())} have a settled sign."
+                f" Of {pairs.size:,} differences between two of them"
+                + (" that choices can show" if len(learnt.prior_alone) else "")
+                + f", {per_cent(pairs.mean())} have a settled sign."
                 if pairs.size
                 else ""
             ),
@@ -220,7 +222,7 @@ def how_to_cite(content: Content) -> Markup:
             else f" Weights of {len(content.weights.features)} features are reported"
             + (", multiplied by the inverse temperature." if content.weights.is_product else ".")
         )
-        + " Rewards are reported in canonical form (centred where no episode ends, scaled to unit range)."
+        + " Rewards are reported in canonical form (without what no choice can show, scaled to unit range)."
     )
     return element(
         "section",

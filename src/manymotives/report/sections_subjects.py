@@ -236,5 +236,5 @@ def _prior_temperatures(posterior: Posterior) -> np.ndarray:
         )
         temperature = temperature.isel(action=0, drop=True) if "action" in temperature.dims else temperature
     soft = temperature.values if posterior.model.choice.is_soft else None
-    _, scale = in_unit_range(posterior.environment, posterior.model.reward.on, prior["reward"], soft)
+    _, scale = in_unit_range(posterior.identifiability, prior["reward"], soft)
     return (temperature * scale).values.ravel()

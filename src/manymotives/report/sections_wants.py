@@ -8,7 +8,7 @@ from manymotives.findings import Learning, Similarity
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.layout import layout_of
-from manymotives.report.words import per_cent, shortened, what_choices_tell
+from manymotives.report.words import listed, per_cent, shortened, what_choices_tell
 
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed
@@ -30,6 +30,8 @@ def labels(learnt: Learning) -> list[str]:
 def unit(content: Content) -> str:
     if content.posterior.model.reward.on == "state_action":
         return "value against the best action there (range = 1)"
+    if _has_groups(content):
+        return "reward against others of its group (range = 1)"
     if content.posterior.environment.is_terminal.any():
         return "reward (range = 1)"
     return "reward against own average (range = 1)"
@@ -57,6 +59,8 @@ def reward_data(content: Content) -> dict[str, Any]:
         "low": int(np.floor(1000 * min(ends))),
         "high": int(np.ceil(1000 * max(ends))),
         "contrasts": _surest(learnt),
+        "groups": learnt.comparable.tolist() if _has_groups(content) else None,
+        "aside": _aside(content).tolist(),
         "layout": layout_of(content.posterior.environment, visits) if on_states else None,
     }
 
@@ -78,6 +82,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
             + (", measured from each subject's own average. " if "average" in data["unit"] else ". ")
             + "Draws that would lead to the same choices look the same on this scale.",
         ),
+        element("p", _within_groups(content)) if _has_groups(content) else None,
         chooser("wanted", data["who"], "Show"),
     ]
     if data["layout"] is not None:
@@ -94,7 +99,8 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 "below has the numbers.",
                 how="Each mark is a state where it lies in the environment; yellow is wanted, dark blue is avoided, by "
                 "the scale below. Left, what was assumed before any choice; beside it, after the data. Where both look "
-                f"alike, nothing was learnt. Hover for numbers.{shared}",
+                f"alike, nothing was learnt. Hover for numbers.{shared}"
+                + (" Compare colours only within a group (see above)." if _has_groups(content) else ""),
                 chooser=True,
             )
         )
@@ -110,7 +116,9 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 " A diamond is the truth, known because these subjects were simulated."
                 if content.truth is not None
                 else ""
-            ),
+            )
+            + (" Lines separate the groups." if _has_groups(content) else "")
+            + (" Rewards that no choice is about are left out." if _aside(content).size else ""),
             chooser=True,
         ),
         element(
@@ -119,7 +127,11 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
             _numbers_table(content),
         ),
         element("h3", "The surest differences"),
-        element("p", "Of the one chosen above, with the probability that the order is this:"),
+        element(
+            "p",
+            "Of the one chosen above, with the probability that the order is this"
+            + ("; only of differences that choices can show:" if len(learnt.prior_alone) else ":"),
+        ),
         element("ol", id="contrasts"),
         element("p", "None is surer than 95 %.", id="no-contrasts", hidden=True),
     ]
@@ -156,12 +168,19 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
     ]
     if pairs:
         measured.append(
-            f"Of the {pairs:,} differences between two "
+            f"Of the {pairs:,} differences "
+            + ("that choices can show " if len(learnt.prior_alone) else "")
+            + "between two "
             + ("actions in the same state" if content.posterior.model.reward.on == "state_action" else "states")
             + (" (of the 40 most often chosen in)" if len(learnt.cells) > 40 else "")
             + f", the sign is settled (95 % sure, and not so before) for {settled.sum(axis=1).min():,} to "
             f"{settled.sum(axis=1).max():,} in a subject, {settled.mean(axis=0).sum():.1f} on average. The others "
             "the data leave open."
+        )
+    if len(learnt.prior_alone):
+        measured.append(
+            f"{len(learnt.prior_alone):,} more differences rest on the prior alone, however sure the posterior is of "
+            "them: no choice in this environment could show them, so they are not counted here nor ranked above."
         )
     parts: list[Any] = [
         element("h2", "What the data can and cannot tell"),
@@ -184,6 +203,37 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
         _states_table(content),
     ]
     return element("section", parts, id="tell")
+
+
+def _has_groups(content: Content) -> bool:
+    """Whether choices can compare the rewards of some states only."""
+    return content.posterior.model.reward.on == "state" and not content.posterior.identifiability.is_plain
+
+
+def _aside(content: Content) -> np.ndarray:
+    """Cells that no choice is about: states that can be compared with no other, actions without an alternative."""
+    number = content.learning.cells["state_index"].to_numpy()
+    if content.posterior.model.reward.on == "state":
+        number = content.learning.comparable
+    values, sizes = np.unique(number, return_counts=True)
+    return np.flatnonzero(np.isin(number, values[sizes == 1]) | (content.learning.comparable < 0))
+
+
+def _within_groups(content: Content) -> str:
+    """Which rewards may be compared, where not all may."""
+    learnt = content.learning
+    numbers, sizes = np.unique(learnt.comparable[learnt.comparable >= 0], return_counts=True)
+    several = numbers[sizes > 1]
+    if not len(several):
+        return "No choice in this environment can show which of two states is wanted more: compare none of them."
+    groups = [listed(learnt.cells["state"][learnt.comparable == number].tolist(), 6) for number in several[:6]]
+    more = " (and others, listed below)" if len(several) > 6 else ""
+    return (
+        "Compare rewards only within "
+        + ("this group" if len(several) == 1 else "each of these groups")
+        + f": {'; '.join(groups)}{more}. Each is measured against the others of its group, because no choice in this "
+        "environment can show a difference between groups."
+    )
 
 
 def chooser(kind: str, names: list[str], word: str) -> Markup:
@@ -302,7 +352,8 @@ def _subjects_table(content: Content) -> Markup:
                 (learnt_about, per_cent(learnt_about)),
             ]
         )
-    wanted = ["wants most", "posterior mean"] if on_states else ["surest preference"]
+    most = "wants most in its group" if _has_groups(content) else "wants most"
+    wanted = [most, "posterior mean"] if on_states else ["surest preference"]
     headings = ["subject", "choices", *wanted, "settled differences", "rewards learnt about"]
     return table(headings, rows, caption="Every subject. Press a heading to sort.")
 

@@ -105,15 +105,16 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
             "cannot be seen."
             + (
                 " Rewards are therefore shown relative to the subject's own average."
-                if model.reward.on == "state"
+                if model.reward.on == "state" and posterior.identifiability.is_plain
                 else ""
             )
         )
     else:
         said.append(
             "Because episodes end, adding the same amount to every reward makes longer episodes better or worse, and "
-            "so can be seen: rewards are not centred here."
+            "so can be seen."
         )
+    said += posterior.unidentified()
     if isinstance(model, RewardPolicyModel):
         free = isinstance(model.inverse_temperature, Prior)
         if model.reward.link == NORMALISED:
@@ -142,8 +143,8 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
     if model.reward.on == "state_action":
         said.append(
             "Rewards lie on actions here, and what is won now can be paid back at the next step without changing any "
-            "choice (“shaping”). What is shown is what choices can tell: how much each action costs against the best "
-            "one in the same state, 0 for the best."
+            "choice (“shaping”): one way for each state in which one acts. What is shown is what choices can tell: how "
+            "much each action costs against the best one in the same state, 0 for the best."
         )
     said.append(
         "Where nobody ever had to choose between two places, or a place was out of reach, the posterior is the prior: "

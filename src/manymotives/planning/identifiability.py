@@ -1,0 +1,341 @@
+"""An environment in, the directions of reward that no choice can show out: the null space of policies in the reward.
+
+Choices depend on a reward ρ only through differences Q(s, a) − Q(s, b) between available actions, where
+
+    Q(s, a) = ρ(s, a) + γ Σ P(s'|s, a) V(s'),   ρ(s, a) = ρ(s) where rewards lie on states,
+    V(s) = ρ(s) in a terminal state (0 where rewards lie on pairs).
+
+Move ρ along δ. Let π be optimal, or soft-optimal; in both cases dV(s) = Σ π(a|s) dQ(s, a). No choice changes if and
+only if dQ(s, a) is the same number φ(s) for every available action, and then dV(s) = φ(s) too, so that
+
+    δ(s, a) = φ(s) − γ Σ P(s'|s, a) φ(s')   for every available a,   δ(s) = φ(s) in a terminal state (pairs: φ(s) = 0).
+
+This is potential-based shaping (Ng, Harada & Russell 1999). π is gone: the same directions are invisible at every
+reward, for both choice rules and every temperature, and not only to first order. It remains to find the potentials φ:
+
+    pairs     every φ with φ = 0 in terminal states: one direction for each state that is not terminal
+    states    δ(s, a) may not depend on a: γ Σ (P(s'|s, a) − P(s'|s, b)) φ(s') = 0 for all s, a, b   (D φ = 0)
+    features  the weights w with Φ w among the directions above, or Φ w = 0
+
+φ ↦ δ is one to one, so that there are as many directions as potentials. φ = 1 is always one of them on states: δ is
+then a constant or, where episodes end, 1 − γ in every state and 1 in terminal ones. Only states that can be
+reached count: choices in the others are never made, and their rewards are never received.
+
+A difference between two rewards can be shown by choices if and only if every invisible direction changes both alike.
+This puts rewards into groups: differences within a group can be shown, differences between groups rest on the prior.
+
+Rows of D that compare two states only, as all do where moves are certain, merge their states, which may leave other
+rows with two. What remains is dense linear algebra, for at most `LARGEST` merged states.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.linalg import splu
+
+from manymotives.environment import Environment
+from manymotives.errors import InputError
+from manymotives.planning.problem import check_known
+
+LARGEST = 2000  # merged states whose potentials are found by dense linear algebra: a second or two
+NUMBERS = 30_000_000  # in a matrix of directions
+SMALLEST = 1e-8  # a smaller difference between probabilities is rounding, as in a table printed to nine digits
+CANDIDATE = 1e-6  # of the largest eigenvalue of DᵀD: what may be zero, before D itself decides
+SINGULAR = 1e-9  # of the largest singular value: zero
+ALIKE = 1e-9  # entries of unit vectors that differ by less are equal
+ZERO = 1e-12  # of a reward's size: what a projection leaves of nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Identifiability:
+    """Which rewards choices in an environment can tell apart; made by `identifiability`."""
+
+    environment: Environment
+    on: str
+    features: Float[np.ndarray, "cells K"] | None  # rewards are Φ w: then only such directions count
+    reachable: Bool[np.ndarray, " S"]
+    left_out: str | None  # why only the direction that every environment has was looked at, where that is so
+    potentials: Any  # [S, n] whose columns span all φ; None where rewards lie on pairs: every φ is one
+
+    @cached_property
+    def exists(self) -> Bool[np.ndarray, " cells"]:
+        """Whether a state, or a state and an action, has a reward that any choice could be about."""
+        if self.on == "state":
+            return self.reachable
+        return (self.environment.available & self.reachable[:, None]).ravel()
+
+    @cached_property
+    def directions(self) -> Float[np.ndarray, "cells n"]:
+        """Orthonormal columns that span what no choice can show, of rewards [S] or [S·A] in states that can be reached.
+
+        With features, of rewards that they can make, in all states.
+        """
+        if self.features is not None:
+            return self._made_of_features
+        if self.on == "state":
+            return self._basis
+        if self.left_out is not None:
+            raise InputError(
+                f"the directions of rewards on pairs that no choice can show cannot be written down: {self.left_out}. "
+                "There is one for each state that is not terminal (shaping)."
+            )
+        return np.linalg.qr(self._shaping.toarray())[0]
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "K n"]:
+        """With features, orthonormal columns that span the weights no choice can show."""
+        if self.features is None:
+            raise InputError("these rewards have no features: `directions` has what no choice can show.")
+        sizes = np.linalg.norm(self.features, axis=0)
+        sizes = np.where(sizes > 0, sizes, 1.0)
+        seen = self._without_shaping(np.where(self.exists[:, None], self.features / sizes, 0.0))
+        _, singular, right = np.linalg.svd(seen, full_matrices=len(seen) < len(sizes))
+        rank = int((singular > SINGULAR).sum())
+        return np.linalg.qr(right[rank:].T / sizes[:, None])[0]
+
+    @cached_property
+    def _made_of_features(self) -> np.ndarray:
+        assert self.features is not None
+        terms = np.linalg.norm(np.abs(self.features) @ np.abs(self.weights), axis=0)  # what might cancel
+        left, singular, _ = np.linalg.svd(
+            self.features @ self.weights / np.where(terms > 0, terms, 1.0), full_matrices=False
+        )
+        return left[:, singular > SINGULAR]
+
+    @cached_property
+    def groups(self) -> Int[np.ndarray, " cells"]:
+        """Rewards whose differences choices can show have one number; −1 where there is no reward to speak of."""
+        changes = self._shaping if self.features is None else self._made_of_features
+        # equal rows have equal projections, and others have not, with probability one
+        shadows = changes @ np.random.default_rng(0).normal(size=(changes.shape[1], 2))
+        labels = np.zeros(shadows.shape, dtype=int)
+        for column, shadow in enumerate(shadows.T):
+            order = np.argsort(shadow, kind="stable")
+            labels[order[1:], column] = np.cumsum(np.diff(shadow[order]) > ALIKE)
+        known = np.ones(len(labels), dtype=bool) if self.features is not None else self.exists
+        found = np.full(len(labels), -1)
+        if known.any():
+            _, first, number = np.unique(labels[known], axis=0, return_index=True, return_inverse=True)
+            found[known] = np.argsort(np.argsort(first))[number.ravel()]  # in order of appearance
+        return found
+
+    def can_show(self, first: Any, second: Any) -> Any:
+        """Whether choices can show the difference between two rewards, given by number: of a state, or s·A + a."""
+        return (self.groups[first] == self.groups[second]) & (self.groups[first] >= 0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all differences between rewards can be shown."""
+        return bool((self.groups == 0).all())
+
+    @cached_property
+    def forced(self) -> Bool[np.ndarray, " S"]:
+        """Where nothing is chosen: one action, or, with rewards on states, several that all lead to the same."""
+        some = self.environment.available.sum(axis=1)
+        alike = some == 1
+        if self.on == "state":
+            num_actions = self.environment.num_actions
+            rows, owner = _differences(self.environment, np.ones(len(some), dtype=bool))
+            differs = np.zeros(len(some), dtype=bool)
+            differs[owner[np.diff(rows.indptr) > 0] // num_actions] = True
+            alike = (some > 0) & ~differs
+        return self.reachable & alike
+
+    def reduced(self, rewards: Any) -> np.ndarray:
+        """Rewards [..., S(, A)] without what no choice can show: of all that choose alike, the one with least squares.
+
+        Rewards that choose alike (with one temperature) become the same; rewards that no choice depends on become 0.
+        """
+        values = np.asarray(rewards, dtype=float)
+        cells = values.reshape(*values.shape[: values.ndim - (1 if self.on == "state" else 2)], -1)
+        if self.features is None:
+            left = self._without_shaping(np.where(self.exists, cells, 0.0).reshape(-1, cells.shape[-1]).T).T
+        else:
+            left = cells - (cells @ self.directions) @ self.directions.T
+        left = left.reshape(cells.shape)
+        size = np.abs(cells).max(axis=-1, keepdims=True, initial=0.0)
+        return np.where(np.abs(left) <= ZERO * size, 0.0, left).reshape(values.shape)
+
+    @cached_property
+    def _shaping(self) -> Any:
+        """[cells, n] δ of every potential, 0 in states that cannot be reached; sparse where rewards lie on pairs."""
+        environment, discount = self.environment, self.environment.discount
+        num_states, num_actions = environment.available.shape
+        rows = np.flatnonzero(environment.available & self.reachable[:, None])
+        if self.on == "state":
+            ends = np.flatnonzero(self.reachable & environment.is_terminal)
+            states, first = np.unique(rows // num_actions, return_index=True)
+            change = np.zeros((num_states, self.potentials.shape[1]))
+            moves = _normalised(environment.matrix[rows[first]])
+            change[states] = self.potentials[states] - discount * (moves @ self.potentials)
+            change[ends] = self.potentials[ends]
+            return change
+        lives = np.flatnonzero(self.reachable & ~environment.is_terminal)
+        here = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows // num_actions)), (len(rows), num_states))
+        change = (here - discount * _normalised(environment.matrix[rows]))[:, lives].tocoo()
+        return sp.csr_array((change.data, (rows[change.row], change.col)), (num_states * num_actions, len(lives)))
+
+    @cached_property
+    def _basis(self) -> np.ndarray:
+        """The same on states, orthonormal: δ is one to one with φ, so that columns are independent."""
+        return np.linalg.qr(self._shaping)[0]
+
+    @cached_property
+    def _solve(self) -> Any:
+        """On pairs: what solves the normal equations of a projection."""
+        return splu(sp.csc_array(self._shaping.T @ self._shaping)).solve
+
+    def _without_shaping(self, columns: np.ndarray) -> np.ndarray:
+        """[cells, k] without their projections on δ of any potential."""
+        if self._shaping.shape[1] == 0:
+            return columns
+        for _ in range(2):  # the second time takes away what rounding left
+            if self.on == "state":
+                columns = columns - self._basis @ (self._basis.T @ columns)
+            else:
+                columns = columns - self._shaping @ self._solve(self._shaping.T @ columns)
+        return columns
+
+
+def identifiability(
+    environment: Any, *, on: str = "state", features: Any = None, visited: Any = None, known: bool = True
+) -> Identifiability:
+    """What choices in an environment can and cannot show about rewards, whatever the reward and the choice rule.
+
+    Parameters
+    ----------
+    environment
+        States count where they can be reached from its start, or from those visited.
+    on
+        Where rewards lie: "state" or "state_action".
+    features
+        [S, K] or [S, A, K]: rewards are weighted sums of these. None: any rewards.
+    visited
+        [S]: states in which choices were seen, wherever episodes begin.
+    known
+        False where transitions are not known: then only what holds in every environment counts.
+    """
+    check_known(environment)
+    if on not in ("state", "state_action"):
+        raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
+    size = environment.num_states if on == "state" else environment.available.size
+    if features is not None:
+        table = _numbers(features, "features")
+        features = table.reshape(-1, table.shape[-1]) if table.ndim == (2 if on == "state" else 3) else None
+        if features is None or len(features) != size or not np.isfinite(features).all():
+            described = ", ".join(map(str, environment.available.shape[: 1 if on == "state" else 2]))
+            raise InputError(
+                f"features on {on.replace('_', '–')}s must be finite and have the shape [{described}, number of "
+                f"features]; found {list(table.shape)}."
+            )
+    start = environment.start > 0
+    if visited is not None:
+        counts = _numbers(visited, "visited")
+        if counts.shape != start.shape:
+            raise InputError(
+                f"visited must hold one number for each of {len(start)} states; found {list(counts.shape)}."
+            )
+        start = start | (counts > 0)
+    reachable = _reachable(environment, start) if known else np.ones(environment.num_states, dtype=bool)
+    left_out = None if known else "transitions are not known"
+    potentials = None
+    if on == "state":
+        potentials = _potentials(environment, reachable.tobytes()) if known else None
+        if potentials is None:
+            left_out = left_out or f"there are {environment.num_states:,} states"
+            potentials = reachable[:, None].astype(float)
+    elif environment.available.size * environment.num_states > NUMBERS:
+        left_out = left_out or f"there are {environment.num_states:,} states"
+    return Identifiability(environment, on, features, reachable, left_out, potentials)
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be numbers, in an array or in lists of equal lengths.") from None
+
+
+def _reachable(environment: Environment, start: np.ndarray) -> np.ndarray:
+    """[S] states that some sequence of actions leads to."""
+    num_states, num_actions = environment.available.shape
+    moves = environment.matrix.tocoo()
+    real = moves.data > 0
+    # one more state, from which everything begins
+    here = np.concatenate([moves.row[real] // num_actions, np.full(int(start.sum()), num_states)])
+    there = np.concatenate([moves.col[real], np.flatnonzero(start)])
+    graph = sp.csr_array((np.ones(len(here)), (here, there)), shape=(num_states + 1,) * 2)
+    found = np.zeros(num_states + 1, dtype=bool)
+    found[breadth_first_order(graph, num_states, return_predecessors=False)] = True
+    return found[:num_states]
+
+
+@lru_cache(maxsize=4)  # a posterior and its thinned copies ask for the same
+def _potentials(environment: Environment, reachable_states: bytes) -> np.ndarray | None:
+    """[S, n] columns that span the φ with D φ = 0, 0 where nothing leads; None where there are too many states."""
+    num_states, reachable = environment.num_states, np.frombuffer(reachable_states, dtype=bool)
+    differences, _ = _differences(environment, reachable)
+    if environment.discount == 0:  # nothing is foreseen
+        differences = differences[:0]
+    merged = np.arange(num_states)  # the number of the group in which φ is equal
+    while True:
+        counts = np.diff(differences.indptr)
+        differences, counts = differences[counts > 0], counts[counts > 0]
+        two = differences[counts == 2]
+        if two.shape[0] == 0:
+            break
+        ends = two.indices.reshape(-1, 2)
+        size = differences.shape[1]
+        graph = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size))
+        number, group = connected_components(graph, directed=False)
+        merged = group[merged]
+        together = sp.csr_array((np.ones(size), (np.arange(size), group)), shape=(size, number))
+        differences = _without_rounding(differences @ together)
+    number = differences.shape[1]
+    involved = np.unique(differences.indices)
+    if len(involved) > LARGEST:
+        return None
+    free = np.setdiff1d(np.unique(merged[reachable]), involved)
+    null = _null_space(differences[:, involved].toarray())
+    if num_states * (len(free) + null.shape[1]) > NUMBERS:
+        return None
+    found = np.zeros((number, len(free) + null.shape[1]))
+    found[free, np.arange(len(free))] = 1.0
+    found[involved, len(free) :] = null
+    return np.where(reachable[:, None], found[merged], 0.0)
+
+
+def _differences(environment: Environment, states: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
+    """D: P(·|s, a) − P(·|s, b) in some states, b the first available action; and s·A + a of each row."""
+    rows = np.flatnonzero(environment.available & states[:, None])
+    _, first, owner = np.unique(rows // environment.num_actions, return_index=True, return_inverse=True)
+    matrix = _normalised(environment.matrix[rows])
+    return _without_rounding(matrix - matrix[first[owner]]), rows
+
+
+def _null_space(matrix: np.ndarray) -> np.ndarray:
+    """Orthonormal columns. The eigenvectors of DᵀD, which are quick, propose; the singular values of D decide."""
+    values, vectors = np.linalg.eigh(matrix.T @ matrix)
+    if not len(values):
+        return vectors
+    near = vectors[:, values <= CANDIDATE * values[-1]]
+    _, singular, right = np.linalg.svd(matrix @ near, full_matrices=True)
+    singular = np.concatenate([singular, np.zeros(near.shape[1] - len(singular))])
+    return near @ right[singular <= SINGULAR * np.sqrt(values[-1])].T
+
+
+def _normalised(rows: sp.csr_array) -> sp.csr_array:
+    """Probabilities that sum to one to the last digit, so that a constant is one of the potentials."""
+    return sp.diags_array(1.0 / np.asarray(rows.sum(axis=1)).ravel()) @ rows
+
+
+def _without_rounding(matrix: Any) -> sp.csr_array:
+    matrix = sp.csr_array(matrix)
+    matrix.data[np.abs(matrix.data) <= SMALLEST] = 0.0
+    matrix.eliminate_zeros()
+    return matrix
