@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.inference.weights import pareto_k, smoothed
 from manymotives.scoring import newcomers
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import contenders_of
 from manymotives.scoring.counts import OWN_HISTORY, Smoothing, plain_rungs
-from manymotives.scoring.reweighting import smoothed
 from manymotives.scoring.splits import by_each_episode, by_episodes, by_tasks, only
-from manymotives.scoring.verb import _predictions
+from manymotives.scoring.verb import _predictions, _unscored
 
 PLACE = mm.worlds.RandomMDP(states=3, actions=3, discount=0.8, seed=1)
 QUICK = mm.Gibbs(chains=2, draws=100, warmup=50, thin=1)
@@ -208,6 +208,53 @@ def test_weights_are_those_of_arviz():
         elpd = np.logaddexp.reduce(log_weights + likelihood) - np.logaddexp.reduce(log_weights)
         assert elpd == pytest.approx(float(theirs.elpd_i[episode]), abs=1e-9)
         assert shape == pytest.approx(float(theirs.pareto_k[episode]), abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [50, 300, 20_000])
+def test_weights_that_are_no_numbers_are_not_trusted(size):
+    """Beside the largest, e⁷⁴⁵ times as large as the others, these are all 0: a tail whose shape nobody knows."""
+    log_weights = np.random.default_rng(0).normal(size=size) - 1e4
+    log_weights[0] = 0.0
+    same, shape = smoothed(log_weights)
+    assert shape == pareto_k(log_weights) == np.inf
+    assert np.array_equal(same, log_weights)
+
+
+def test_weights_whose_largest_are_alike_have_no_tail():
+    log_weights = np.minimum(np.random.default_rng(0).normal(size=400), 0.0)
+    assert smoothed(log_weights)[1] == pareto_k(log_weights) == -np.inf
+
+
+def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the_task():
+    """40 000 choices: beside one draw of the population, the weights of all others are 0."""
+    env = mm.worlds.RandomMDP(states=4, actions=3, discount=0.8, seed=1)
+    truth = np.array([[0.85, 0.05, 0.05, 0.05]] * 3 + [[0.05, 0.05, 0.05, 0.85]])
+    data = mm.simulate(env, truth, mm.Softmax(12.0), steps=40_000, seed=0)
+    model = mm.RewardPolicyModel(mm.GaussianReward(mean=mm.Normal(0.0, 10.0), scale=10.0), mm.Softmax(1.0))
+    method = mm.HMC(chains=2, draws=150, warmup=100, thin=2, patience=1)
+    posterior = mm.fit(model, env, data, method, progress=False)
+    found = mm.score(posterior, hold_out="tasks", beside=[], progress=False)
+    mine = found.by_task[found.by_task["model"] == "MRP"]["log_likelihood"].to_numpy()
+    assert np.isfinite(mine).all()
+    assert (found.how["how"][:3] == "continued").all()
+    with pytest.raises(mm.InputError, match="cannot be scored by reweighting one fit"):
+        mm.score(posterior, hold_out="tasks", beside=[], refits=False, progress=False)
+    split = by_tasks(data, (0,))[0][0]
+    anew = mm.fit(model, env, only(data, split.trains), replace(method, draws=600), seed=1, progress=False)
+    policy = anew.predictive_policies().values[0]
+    honest = (data.counts[0] * np.log(policy)).sum() / data.counts[0].sum()
+    # chains that go on keep 60 draws, worth some 40; π of a state varies between populations by about half of it, so
+    # log π has an error of 0.07 in each of four states, 0.04 on average, and 0.025 in three tasks that are alike
+    assert mine[:3].mean() == pytest.approx(honest, abs=3 * 0.025)
+
+
+def test_a_score_that_is_no_number_is_said_to_be_none():
+    frame = pd.DataFrame(
+        {"model": ["MRP", "MRP", "RP"], "task": ["Ann", "Bo", "Ann"], "log_likelihood": [np.nan, -1.0, -np.inf]}
+    )
+    none, worst = _unscored(frame)
+    assert none.startswith("MRP: there is no score for 'Ann', because")
+    assert worst.startswith("RP: it gave some choice of 'Ann' probability 0")
 
 
 def test_reweighting_agrees_with_leaving_out():

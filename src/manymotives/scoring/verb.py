@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from manymotives.archive import plain_labels
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, listed
 from manymotives.fit import fit
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE
@@ -108,6 +109,7 @@ def score(
                     f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
                     "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
                 )
+    warnings += _unscored(book.by_task())
     settings = {"seed": seed, "refits": refits} | ({"first": list(first)} if hold_out == "tasks" else {"folds": folds})
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings)
 
@@ -184,11 +186,33 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
     if np.isfinite(prediction.pareto_k):
         why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
     else:
-        why = "nothing can be said: there are too few draws, or the population is a single estimate"
+        why = (
+            "nothing can be said: there are too few draws, or a few of them outweigh all others beyond what numbers "
+            "hold, or the population is a single estimate"
+        )
     raise InputError(
         f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True (on "
         "the command line, without --method none)."
     )
+
+
+def _unscored(by_task: pd.DataFrame) -> tuple[str, ...]:
+    """Scores that are no numbers, or −∞, are said to be."""
+    found = []
+    for name, part in by_task.groupby("model", sort=False):
+        none, worst = (part[is_so(part["log_likelihood"])] for is_so in (np.isnan, np.isneginf))
+        if len(none):
+            found.append(
+                f"{name}: there is no score for {listed(dict.fromkeys(none['task']))}, because what it predicts for "
+                "them are not numbers. Look at the warnings of a fit to the other choices."
+            )
+        if len(worst):
+            found.append(
+                f"{name}: it gave some choice of {listed(dict.fromkeys(worst['task']))} probability 0, so that its "
+                "score is −∞ and has neither an error nor a difference. A lapse, or a smaller inverse temperature, "
+                "would leave every choice possible."
+            )
+    return tuple(found)
 
 
 def _twin_warnings(
