@@ -14,6 +14,8 @@ from manymotives.labels import Label, index_of
 from manymotives.steps import NONE
 from manymotives.transitions import handy
 
+ESTIMATED = "the environment was estimated from these data"  # how its warning begins, wherever it goes …
+LEFT_OUT = "choices are left out, because nothing tells what they lead to"  # … and what that of its choices has
 SELDOM = 5  # times seen, below which a frequency says little about a probability
 
 
@@ -77,7 +79,7 @@ def estimate_environment(
         return Estimate(environment, demonstrations)
     at = int(np.flatnonzero(lost)[0])
     warning = (
-        f"{lost.sum()} choices are left out, because nothing tells what they lead to, for example "
+        f"{lost.sum()} {LEFT_OUT}, for example "
         f"{actions[demonstrations.action[at]]!r} in {states[demonstrations.state[at]]!r}."
     )
     kept = replace(
@@ -86,6 +88,16 @@ def estimate_environment(
         warnings=(*demonstrations.warnings, warning),
     )
     return Estimate(environment, kept)
+
+
+def is_estimated(environment: Environment) -> bool:
+    """Whether `estimate_environment` made it; also after it was saved and loaded."""
+    return any(warning.startswith(ESTIMATED) for warning in environment.warnings)
+
+
+def is_left_out(warning: str) -> bool:
+    """Whether a warning of demonstrations is about choices that an estimated environment cannot hold."""
+    return LEFT_OUT in warning
 
 
 def is_deterministic(demonstrations: Demonstrations) -> bool:
@@ -109,7 +121,7 @@ def _about(seen: np.ndarray, states: tuple[Label, ...], ends: np.ndarray) -> str
         names = ", ".join(repr(states[s]) for s in np.flatnonzero(ends)[:3]) + (", …" if ends.sum() > 3 else "")
         last = f"; {ends.sum()} states after which nothing was seen are taken as terminal ({names})"
     return (
-        f"the environment was estimated from these data: {seen.sum():,} transitions of {len(tried):,} pairs of state "
+        f"{ESTIMATED}: {seen.sum():,} transitions of {len(tried):,} pairs of state "
         f"and action, {seldom:,} of them seen fewer than {SELDOM} times; what was never seen is taken not to exist"
         f"{last}. The posterior takes this environment as known."
     )

@@ -118,6 +118,8 @@ def show(console: Console, found: Score) -> None:
                 "" if is_it else f"{row['difference_se']:.4f}",
             )
         console.print(table)
+    if found.basis is not None:
+        console.print(f"Of {escape(str(found.basis))}.", soft_wrap=True, highlight=False)
     console.print(
         "How to read it: each number is the average log-probability that was given to a choice before it was seen; 0 "
         "would be certainty, and higher (closer to 0) is better. A model that is not above the counts has found no "

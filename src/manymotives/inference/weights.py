@@ -12,6 +12,7 @@ from manymotives.models import Target
 
 COLLAPSED = 10.0  # effective draws below which a posterior stands on a handful of proposals
 UNRELIABLE = 0.7  # Pareto k̂ above which the weights' tail is too heavy for their mean (Vehtari et al. 2024)
+FEWEST = 25  # weights to which a tail can be fitted
 
 
 def normalised(log_weights: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
@@ -25,13 +26,30 @@ def effective_size(log_weights: Float[np.ndarray, " K"]) -> float:
     return float(1.0 / np.square(normalised(log_weights)).sum())
 
 
+def smoothed(log_weights: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " K"], float]:
+    """Pareto-smoothed log weights and their k̂: −∞ where the largest are all alike, ∞ where no tail can be fitted."""
+    if not np.isfinite(log_weights).all():
+        return log_weights, float("inf")
+    if np.ptp(log_weights) < 1e-12:
+        return log_weights, float("-inf")
+    if len(log_weights) < FEWEST:
+        return log_weights, float("inf")
+    in_tail = int(3 * len(log_weights) ** 0.5 if len(log_weights) > 225 else len(log_weights) / 5)
+    if np.ptp(np.sort(log_weights)[-in_tail:]) < 1e-12:  # bounded, and the bound is reached: nothing to smooth
+        return log_weights, float("-inf")
+    with np.errstate(all="ignore"):  # k̂ says what is wrong with weights; NumPy need not
+        found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
+    # Where the tail's lower quarter cannot be told from 0 beside the largest weight (e⁻⁷⁴⁵), its scale is 0 / 0: the
+    # weights are then no numbers, although k̂ is one, and a small one (that of its prior).
+    if not (np.isfinite(shape) and np.isfinite(found).all()):
+        return log_weights, float("inf")
+    return np.asarray(found), float(shape)
+
+
 def pareto_k(log_weights: Float[np.ndarray, " K"]) -> float:
     """Shape of the Pareto tail of the weights; inf where too few are finite to fit one."""
     finite = log_weights[np.isfinite(log_weights)]
-    if len(finite) < 25 or np.ptp(finite) == 0:
-        return float("inf") if len(finite) < 25 else float("-inf")
-    _, shape = array_stats.psislw(-finite)  # it wants log-likelihoods, whose reciprocals are the weights
-    return float(shape)
+    return float("inf") if len(finite) < FEWEST else smoothed(finite)[1]
 
 
 def resampled(rng: np.random.Generator, log_weights: Float[np.ndarray, " K"], count: int) -> Int[np.ndarray, " count"]:

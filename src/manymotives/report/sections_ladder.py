@@ -7,6 +7,7 @@ import pandas as pd
 
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
+from manymotives.scoring.basis import differing
 
 HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}
 
@@ -47,9 +48,14 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
                 ),
                 _table(rungs, str(getattr(score, "model", ""))),
             ]
+        if getattr(score, "basis", None) is not None:
+            parts.append(element("p", f"Of {score.basis}."))
         if score.warnings:
             listed = element("ul", [element("li", warning) for warning in score.warnings])
             parts.append(element("div", listed, class_="warnings"))
+    differ = differing([getattr(score, "basis", None) for score in content.scores])
+    if differ is not None:
+        parts.append(element("div", element("ul", [element("li", differ)]), class_="warnings"))
     return element("section", parts, id="ladder")
 
 

@@ -31,12 +31,18 @@ class Book:
         # where only one thing can be done, doing it says nothing: every rung would score 0
         self.is_choice = self.environment.available.sum(axis=1)[self.demonstrations.state] > 1
         self.tested = [self.cells.counts(split.tested & self.is_choice) for split in self.splits]
+        self.held_out = np.zeros(len(self.is_choice), dtype=bool)  # rows that are predicted in some split
+        for split in self.splits:
+            self.held_out |= split.tested
         self.choices: dict[int, np.ndarray] = {}
         for split, counts in zip(self.splits, self.tested):
             made = np.bincount(self.cells.task, weights=counts.sum(axis=1), minlength=self.num_tasks)
             self.choices[split.own_episodes] = self.choices.get(split.own_episodes, 0) + made
         if not any(made.any() for made in self.choices.values()):
-            raise InputError("no held-out choice had an alternative: there is nothing to predict.")
+            raise InputError(
+                f"no held-out choice had an alternative: there is nothing to predict. In the states of all "
+                f"{self.held_out.sum():,} of them the environment has a single action."
+            )
 
     @property
     def num_tasks(self) -> int:

@@ -26,12 +26,11 @@ from manymotives.environment import Environment
 from manymotives.families import draw_all
 from manymotives.fit import method_of
 from manymotives.inference import Progress
-from manymotives.inference.weights import UNRELIABLE, normalised
+from manymotives.inference.weights import UNRELIABLE, normalised, smoothed
 from manymotives.models import Target
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.scoring.contenders import Contender, predicted
 from manymotives.scoring.prediction import CONTINUED, REFIT, REWEIGHTED, Prediction
-from manymotives.scoring.reweighting import smoothed
 from manymotives.scoring.splits import Split, only
 from manymotives.sharing import Pooled
 
@@ -39,6 +38,7 @@ NUMBERS = 2_000_000  # of policies kept at a time: draws × states × actions
 POPULATIONS = 500  # draws of the population that tasks are drawn from …
 TASKS = 200  # … and tasks from each, at most
 NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
+IMPOSSIBLE = -1e300  # log p of what a task would never do: −∞ times no such choice would not be 0
 FORGOTTEN, KEPT = 0.1, 0.2  # of a method's draws: thrown away, and kept, when chains go on …
 FEWEST_FORGOTTEN, FEWEST_KEPT = 8, 16  # … but no fewer sweeps than these
 
@@ -69,7 +69,8 @@ class Imagined:
         step = max(1, NUMBERS // 8 // size) if moves is None else len(u)
         parts = [_log_policies(target, u[k : k + step], nobody[k : k + step], moves) for k in range(0, len(u), step)]
         log_policies = np.concatenate(parts).reshape(len(u), size)
-        log_policies[~np.isfinite(log_policies)] = 0.0
+        exists = target.environment.available.ravel()
+        log_policies = np.where(exists, np.maximum(log_policies, IMPOSSIBLE), 0.0)
         return cls(log_policies, len(kept), target.num_hyper == 0)
 
     def log_likelihood(self, counts: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " N"]:

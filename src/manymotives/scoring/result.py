@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
+from manymotives.scoring.basis import Basis
 from manymotives.writing import whole_file
 
 FORMAT = "manymotives score"
@@ -29,6 +30,7 @@ class Score:
     how: pd.DataFrame  # model[, own_episodes], task, how its predictions were made, pareto_k
     settings: dict[str, Any]
     warnings: tuple[str, ...] = ()
+    basis: Basis | None = None  # which choices were scored, in what environment; None: of an older file
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -65,7 +67,7 @@ class Score:
         if model not in set(self.by_task["model"]):
             known = ", ".join(map(repr, dict.fromkeys(self.by_task["model"])))
             raise InputError(f"there is no rung {model!r}. The rungs are {known}.")
-        return Score(self.hold_out, model, self.by_task, self.how, self.settings, self.warnings).table
+        return Score(self.hold_out, model, self.by_task, self.how, self.settings, self.warnings, self.basis).table
 
     # ---- files ---------------------------------------------------------------------------------------------
 
@@ -73,7 +75,9 @@ class Score:
         """Write everything as JSON, or, to a name that ends in .csv, the table."""
         with whole_file(path) as temporary:
             if Path(path).suffix.lower() == ".csv":
-                self.table.to_csv(temporary, index=False)
+                said = {} if self.basis is None else asdict(self.basis)
+                said.pop("scored", None)  # the table has it, for each rung
+                self.table.assign(**said).to_csv(temporary, index=False)
             else:
                 temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), encoding="utf-8")
 
@@ -88,6 +92,7 @@ class Score:
             "how": _records(self.how),
             "settings": self.settings,
             "warnings": list(self.warnings),
+            "basis": None if self.basis is None else asdict(self.basis),
         }
 
     @classmethod
@@ -106,6 +111,7 @@ class Score:
                 _frame(stored["how"]),
                 stored["settings"],
                 tuple(stored["warnings"]),
+                None if stored.get("basis") is None else Basis(**stored["basis"]),
             )
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(path)!r} is not a score saved by manymotives.") from None
@@ -118,12 +124,14 @@ class Score:
         choices, tasks = table["choices"].iloc[0], table["tasks"].iloc[0]
         head = f"Prediction of {what}: {choices:,} choices of {tasks} tasks, in nats a choice"
         shown = table.drop(columns=["choices", "tasks"]).round(4).to_string(index=False)
-        return "\n".join([head, shown, *(f"  ! {warning}" for warning in self.warnings)])
+        rests = [] if self.basis is None else [f"of {self.basis}"]
+        return "\n".join([head, *rests, shown, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
         table = self.table.round(4).to_html(index=False)
-        return f"<p>{escape(repr(self).splitlines()[0])}</p>{f'<ul>{warnings}</ul>' if warnings else ''}{table}"
+        rests = "" if self.basis is None else f"<p>Of {escape(str(self.basis))}.</p>"
+        return f"<p>{escape(repr(self).splitlines()[0])}</p>{rests}{f'<ul>{warnings}</ul>' if warnings else ''}{table}"
 
 
 def _mean_and_error(each: pd.Series, choices: pd.Series) -> tuple[float, float]:

@@ -7,28 +7,13 @@ says whether they can be trusted: up to 0.7 they can.
 from collections.abc import Iterator
 
 import numpy as np
-from arviz_stats.base import array_stats
-from jaxtyping import Float
 
 from manymotives.demonstrations import Demonstrations
-from manymotives.inference.weights import normalised
+from manymotives.inference.weights import normalised, smoothed
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.scoring.prediction import REWEIGHTED, Prediction
 from manymotives.scoring.splits import Split, only
 from manymotives.sharing import Pooled
-
-FEWEST = 25  # weights to which a tail can be fitted
-
-
-def smoothed(log_weights: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " N"], float]:
-    """Pareto-smoothed log weights and their k̂; weights that are all alike need no smoothing."""
-    if np.ptp(log_weights) < 1e-12:
-        return log_weights, float("-inf")
-    if len(log_weights) < FEWEST or not np.isfinite(log_weights).all():
-        return log_weights, float("inf")
-    with np.errstate(all="ignore"):  # k̂ says what is wrong with weights; NumPy need not
-        found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
-    return np.asarray(found), float(shape) if np.isfinite(shape) else float("inf")
 
 
 def reweighted(

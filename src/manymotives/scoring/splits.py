@@ -7,11 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from manymotives.demonstrations import Demonstrations
-from manymotives.errors import InputError
-from manymotives.labels import Label
+from manymotives.errors import InputError, listed
 from manymotives.steps import NONE
-
-LISTED = 5  # names in a warning
 
 
 class Split(NamedTuple):
@@ -51,7 +48,7 @@ def by_episodes(demonstrations: Demonstrations, folds: int, seed: int) -> tuple[
     if not single:
         return tuple(splits), ()
     return tuple(splits), (
-        f"{_listed(single)} {'has' if len(single) == 1 else 'have'} a single episode: its first half trains and its "
+        f"{listed(single)} {'has' if len(single) == 1 else 'have'} a single episode: its first half trains and its "
         "second half is predicted.",
     )
 
@@ -90,7 +87,7 @@ def by_tasks(demonstrations: Demonstrations, first: Sequence[int]) -> tuple[tupl
     if not short:
         return tuple(splits), ()
     some = "no choices" if beyond == 0 else f"no more than {beyond} episode{'s' if beyond > 1 else ''}"
-    return tuple(splits), (f"{_listed(short)} {'has' if len(short) == 1 else 'have'} {some}: not predicted.",)
+    return tuple(splits), (f"{listed(short)} {'has' if len(short) == 1 else 'have'} {some}: not predicted.",)
 
 
 def only(demonstrations: Demonstrations, rows: np.ndarray) -> Demonstrations:
@@ -111,8 +108,3 @@ def _episodes_of_tasks(demonstrations: Demonstrations) -> list[np.ndarray]:
     owner = np.full(demonstrations.num_episodes, NONE)
     owner[demonstrations.episode[made]] = demonstrations.task[made]
     return [np.flatnonzero(owner == task) for task in range(demonstrations.num_tasks)]
-
-
-def _listed(names: Sequence[Label]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(map(repr, names[:LISTED])) + more

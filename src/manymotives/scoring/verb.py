@@ -4,17 +4,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from manymotives.archive import plain_labels
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, listed
 from manymotives.fit import fit
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE
 from manymotives.models import PolicyOptimalityModel
 from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
+from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
 from manymotives.scoring.newcomers import met, refit, without
@@ -93,6 +95,9 @@ def score(
         splits, warnings = by_each_episode(demonstrations), ()
     warnings += _twin_warnings(contenders, environment, demonstrations)
     book = Book(environment, demonstrations, splits, hold_out)
+    places = {each.name: each.place(place) for each in contenders}
+    basis = Basis.of(places, demonstrations, book.held_out, book.held_out & book.is_choice)
+    warnings += basis_warnings(place, demonstrations, basis)
     book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
     bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
     with bar.of(len(contenders) * len(splits), "predictions") as report:
@@ -108,8 +113,9 @@ def score(
                     f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
                     "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
                 )
+    warnings += _unscored(book.by_task())
     settings = {"seed": seed, "refits": refits} | ({"first": list(first)} if hold_out == "tasks" else {"folds": folds})
-    return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings)
+    return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
 
 
 def _predictions(contender: Contender, place: Place, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
@@ -184,11 +190,33 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
     if np.isfinite(prediction.pareto_k):
         why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
     else:
-        why = "nothing can be said: there are too few draws, or the population is a single estimate"
+        why = (
+            "nothing can be said: there are too few draws, or a few of them outweigh all others beyond what numbers "
+            "hold, or the population is a single estimate"
+        )
     raise InputError(
         f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True (on "
         "the command line, without --method none)."
     )
+
+
+def _unscored(by_task: pd.DataFrame) -> tuple[str, ...]:
+    """Scores that are no numbers, or −∞, are said to be."""
+    found = []
+    for name, part in by_task.groupby("model", sort=False):
+        none, worst = (part[is_so(part["log_likelihood"])] for is_so in (np.isnan, np.isneginf))
+        if len(none):
+            found.append(
+                f"{name}: there is no score for {listed(dict.fromkeys(none['task']))}, because what it predicts for "
+                "them are not numbers. Look at the warnings of a fit to the other choices."
+            )
+        if len(worst):
+            found.append(
+                f"{name}: it gave some choice of {listed(dict.fromkeys(worst['task']))} probability 0, so that its "
+                "score is −∞ and has neither an error nor a difference. A lapse, or a smaller inverse temperature, "
+                "would leave every choice possible."
+            )
+    return tuple(found)
 
 
 def _twin_warnings(
@@ -246,10 +274,9 @@ def _shared_data(
         if not isinstance(value, kind):
             raise InputError(f"{word} must be {name}; found {type(value).__name__}.")
     for name, posterior in held:
-        other = posterior.demonstrations
+        other, shared = posterior.demonstrations, known_part(environment)
         same = (
-            np.array_equal(posterior.environment.available, known_part(environment).available)
-            and plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
+            plain_labels(other.tasks) == plain_labels(demonstrations.tasks)
             and plain_labels(other.states) == plain_labels(demonstrations.states)
             and plain_labels(other.actions) == plain_labels(demonstrations.actions)
             and all(
@@ -257,8 +284,16 @@ def _shared_data(
                 for column in ("task", "episode", "state", "action")
             )
         )
-        if not same:
+        if same and np.array_equal(posterior.environment.available, shared.available):
+            continue
+        if choices_digest(other) != choices_digest(demonstrations):
             raise InputError(f"{name} was fitted to other choices: only models of the same data can be compared.")
+        theirs, ours = num_alternatives(posterior.environment, other), num_alternatives(shared, demonstrations)
+        raise InputError(
+            f"{name} was fitted to the same choices in an environment with other states or actions: {theirs:,} choices "
+            f"have an alternative there, {ours:,} in that of {held[0][0]}. Such scores are not of the same choices: an "
+            "environment that is estimated has only the actions that were taken. Fit all runs in one environment."
+        )
     return environment, demonstrations
 
 
