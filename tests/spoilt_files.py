@@ -193,6 +193,16 @@ def texts(rng: np.random.Generator, path: Path) -> None:
     sealed(path)
 
 
+def endless(rng: np.random.Generator, path: Path) -> None:
+    """A collection of texts with an entry of no length, behind which HDF5 2.0 looks for the next one."""
+    content = bytearray(path.read_bytes())
+    begins = [at for at in range(0, len(content), 8) if content[at : at + 4] == b"GCOL"]
+    begin = int(rng.choice(begins)) + 16
+    content[begin : begin + 64] = bytes(64)
+    path.write_bytes(content)
+    sealed(path)
+
+
 def other_type(rng: np.random.Generator, file: h5py.File) -> None:
     name, kind = numbers_in(rng, file), int(rng.integers(5))
     shape = file[name].shape
@@ -396,6 +406,7 @@ ON_PURPOSE = {
     "huge sizes": Case(in_hdf5(huge), REFUSED),
     "a bomb": Case(in_hdf5(bomb), REFUSED),
     "a bomb of texts": Case(texts, REFUSED),
+    "texts without end": Case(endless, REFUSED),
     "other types": Case(in_hdf5(other_type), REFUSED),
     "variables missing": Case(in_hdf5(missing), REFUSED),
     "a group missing": Case(in_hdf5(no_group), REFUSED),

@@ -194,6 +194,7 @@ def test_a_file_of_version_0_1_has_no_checksum_and_loads_with_a_warning(sound, t
         ("model", "made by a method that cannot fit a PolicyOptimalityModel"),
         ("missing", "it has no variable 'reward' in 'posterior'"),
         ("index", "is damaged, or is not a posterior"),
+        ("texts", "its texts are damaged"),
     ],
 )
 def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, tmp_path):
@@ -211,8 +212,13 @@ def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, 
             file.attrs["model"] = json.dumps(record_of(mm.PolicyOptimalityModel()))
         elif harm == "missing":
             del file["posterior/reward"]
-        else:
+        elif harm == "index":
             file["constant_data/transition_next_state"][3] = 10**9  # SciPy would write there
+    if harm == "texts":  # an entry of no length: HDF5 2.0 looks for the next one forever
+        content = bytearray(path.read_bytes())
+        begin = content.index(b"GCOL") + 16
+        content[begin : begin + 64] = bytes(64)
+        path.write_bytes(content)
     if not old:
         content = path.read_bytes()
         digest = hashlib.blake2b(content, digest_size=32).hexdigest()

@@ -8,8 +8,8 @@ types and declared sizes are looked at before anything is read.
 
 import hashlib
 import math
-import mmap
 import os
+import struct
 from typing import Any
 
 import h5py
@@ -27,6 +27,8 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 LARGEST_EXPANSION = 2**30  # bytes that compressed variables may take beyond those of the file
 DEFLATE = 1100  # no compression by zlib is better than 1032 to 1
 MOST_OBJECTS, MOST_ATTRIBUTES = 2_000, 200  # ours have about a hundred, and ten each
+HEAP = b"GCOL\x01\0\0\0"  # how a collection of texts begins
+ENTRY = struct.Struct("<H6xQ")  # in it, before each text: its number, and how long it is
 VLEN_BYTES = 16  # an entry of text in a file: its length, and where it is
 ONLY_A_DIMENSION = b"This is a netCDF dimension but not a netCDF variable."  # a name and a length: nothing is read
 FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
@@ -55,6 +57,7 @@ def read_tree(path: str | os.PathLike[str]) -> tuple[xr.DataTree, bool]:
             raise InputError(f"{name} is not a posterior saved by manymotives.")
         has_checksum = _compared(file, name)
     try:
+        _check_heaps(path)
         with h5py.File(path, "r") as opened:
             shapes = _checked_shapes(opened, os.path.getsize(path), path)
         with xr.open_datatree(path, engine="h5netcdf") as stored:
@@ -84,9 +87,9 @@ def _compared(file: Any, name: str) -> bool:
     file.seek(max(0, size - LENGTH))
     line = file.read()
     if not line.startswith(b"\n" + MARK):
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if content.find(MARK) < 0:
-                return False
+        file.seek(0)
+        if not _places(file, MARK):
+            return False
         raise _changed(name, "has lost its checksum")
     file.seek(0)
     digest = _digest(file, size - LENGTH)
@@ -112,6 +115,35 @@ def _digest(file: Any, size: int | None = None) -> str:
 
 
 # ---- what is in it -----------------------------------------------------------------------------------------
+
+
+def _check_heaps(path: str | os.PathLike[str]) -> None:
+    """Raise unless every entry of a collection of texts ends behind its beginning: HDF5 2.0 would search forever."""
+    with open(path, "rb") as file:
+        for begin in _places(file, HEAP):
+            file.seek(begin + len(HEAP))
+            size = int.from_bytes(file.read(8), "little") - 16
+            content = file.read(min(size, LARGEST_EXPANSION)) if size > 0 else b""
+            place = 0
+            while place + ENTRY.size <= len(content):
+                number, length = ENTRY.unpack_from(content, place)
+                step = ENTRY.size + -(-length // 8) * 8 if number else length  # what is free counts its own entry
+                if step < ENTRY.size or place + step > len(content):
+                    raise _Refused("its texts are damaged.")
+                place += step
+
+
+def _places(file: Any, mark: bytes) -> list[int]:
+    """Where some bytes occur in a file."""
+    found, begin, before = [], 0, b""
+    while part := file.read(2**20):
+        content = before + part
+        place = content.find(mark)
+        while place >= 0:
+            found.append(begin - len(before) + place)
+            place = content.find(mark, place + 1)
+        begin, before = begin + len(part), content[1 - len(mark) :]
+    return found
 
 
 def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[int, ...]]:
