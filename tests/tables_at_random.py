@@ -1,15 +1,26 @@
-"""Tables that no person would write, for readers that must not fall over: bytes in, an `InputError` or a result out.
+"""Tables that no person would write, for readers that must not fall over: an `InputError` or a result comes out.
+
+Two kinds: bytes, for the readers of files, and data frames of pandas, polars and pyarrow, for all that take one.
 
 `make fuzz` tries a hundred thousand, in batches that each have a seed; the tests try a few hundred.
 """
 
 import argparse
+import datetime
+import decimal
 import tempfile
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -97,6 +108,150 @@ def read_all(content: bytes, folder: Path, kind: str) -> bool:
     return read
 
 
+# ---- data frames ---------------------------------------------------------------------------------------------------
+
+EAST = datetime.timezone(datetime.timedelta(hours=9))
+NOON = datetime.datetime(2024, 1, 1, 12)
+KINDS: tuple[st.SearchStrategy[Any], ...] = (  # one for a column
+    st.sampled_from(["ann", "bob", "hall", "kitchen", "on", "back", "", "1"]),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([0.0, 0.5, 1.0, float("nan"), float("inf")]),
+    st.sampled_from([0, 2**63 - 1, 2**63, 2**64 - 1]),
+    st.sampled_from([-(2**70), 0, 2**70]),
+    st.sampled_from([["a"], ["a", "b"], []]),
+    st.sampled_from([{"a"}, {"a", "b"}]),
+    st.sampled_from([{"x": 1}, {"x": 1, "y": "z"}, {}]),
+    st.sampled_from([("a", 1), ("b", [2]), ()]),
+    st.sampled_from([b"a", b"\xff"]),
+    st.sampled_from([True, False]),
+    st.sampled_from([decimal.Decimal("0.5"), decimal.Decimal("NaN"), decimal.Decimal(1)]),
+    st.sampled_from([NOON, NOON.replace(tzinfo=datetime.UTC), NOON.replace(tzinfo=EAST), NOON + datetime.timedelta(1)]),
+    st.sampled_from([NOON.replace(tzinfo=EAST), NOON.replace(tzinfo=EAST) + datetime.timedelta(hours=1)]),
+    st.sampled_from([NOON.date(), datetime.timedelta(seconds=1), datetime.time(1), pd.Period("2024-01"), pd.NaT]),
+    st.sampled_from([1j, pd.NA, np.float32(0.5), np.array([1, 2]), pd.Interval(0, 1), object(), "x" * 1000]),
+)
+USUAL = ("task", "episode", "step", "state", "action", "next_state", "probability", "count")
+NAMES = st.one_of(st.sampled_from([*USUAL, "room"]), st.sampled_from([0, 1, None, ("a", "b"), 2.5]))
+ENV = mm.Environment(np.full((2, 2, 2), 0.5), discount=0.9, states=["hall", "kitchen"], actions=["on", "back"])
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> Any:
+    """A data frame of some library: good columns and odd ones, odd cells, odd names, names that come twice."""
+    height = draw(st.integers(0, 5))
+    good = {
+        "task": ["ann", "ann", "bob", "bob", "ann"],
+        "episode": [1, 1, 1, 1, 1],
+        "step": [1, 2, 1, 2, 3],
+        "state": ["hall", "kitchen", "hall", "kitchen", "hall"],
+        "action": ["on", "on", "on", "back", "back"],
+        "next_state": ["kitchen", "hall", "kitchen", "kitchen", "kitchen"],
+        "probability": [1.0, 1.0, 1.0, 1.0, 1.0],
+        "count": [3, 4, 5, 6, 7],
+    }
+    columns: list[tuple[Any, list[Any]]] = [(name, list(values[:height])) for name, values in good.items()]
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(KINDS))
+        cell = st.one_of(st.none(), kind, kind, kind)
+        if draw(st.integers(0, 5)) == 0:
+            cell = st.one_of(st.none(), *KINDS)
+        values = draw(st.lists(cell, min_size=height, max_size=height))
+        place, name = draw(st.integers(0, len(columns) - 1)), columns[0][0]
+        name = columns[place][0] if draw(st.integers(0, 3)) else draw(NAMES)
+        if draw(st.integers(0, 3)):
+            columns[place] = (name, values)
+        else:
+            columns.append((name, values))
+    library = draw(st.sampled_from(["pandas", "pandas, typed", "polars", "pyarrow"]))
+    return _frame(columns, library)
+
+
+def _frame(columns: list[tuple[Any, list[Any]]], library: str) -> Any:
+    """Columns as a data frame; where a library has no such thing, as pandas has it."""
+    plain = pd.concat([pd.Series(values, dtype=object) for _, values in columns], axis=1)
+    if library == "pandas, typed":
+        plain = plain.infer_objects()
+        if len(plain) % 2:
+            plain = plain.convert_dtypes()
+    plain.columns = pd.Index([name for name, _ in columns], tupleize_cols=False)
+    try:
+        if library == "polars":
+            return pl.DataFrame({str(name): values for name, values in columns}, strict=len(plain) % 2 == 0)
+        if library == "pyarrow":
+            return pa.Table.from_arrays([pa.array(values) for _, values in columns], [str(name) for name, _ in columns])
+    except (Exception, pl.exceptions.PanicException):  # whatever a library says of odd values
+        return plain
+    return plain
+
+
+def read_frame(frame: Any, folder: Path, choice: int) -> bool:
+    """Give it to everything that takes a data frame; whether anything could be made of it."""
+    room: Any = [["state"], ["state", "action"], "room"][choice // 7 % 3]
+    columns: dict[str, Any] = [{}, {"episode": "episode", "step": "step"}, {"next_state": "next_state"}][choice % 3]
+    if choice % 7 == 0:
+        columns = columns | {"state": room}
+    made = []
+
+    def attempt(reader: Any, *things: Any, **options: Any) -> Any:
+        try:
+            made.append(reader(*things, **options))
+        except mm.InputError as error:
+            message = str(error)
+            assert message, "nothing is said"
+            assert len(message) < 2_000, "a message that nobody reads"
+            return None
+        return made[-1]
+
+    for environment in (None, ENV):
+        found = attempt(mm.Demonstrations.from_frame, frame, environment, **columns)
+        if found is not None:
+            attempt(mm.estimate_environment, found, discount=0.9)
+            attempt(mm.DynamicsBelief.from_demonstrations, found, discount=0.9)
+            for backend in ("pandas", "polars", "pyarrow"):
+                attempt(found.to_frame, backend)
+    place = attempt(mm.Environment.from_frame, frame, discount=0.9)
+    if place is not None:
+        for backend in ("pandas", "polars", "pyarrow"):
+            attempt(place.to_frame, backend)
+    attempt(mm.DynamicsBelief.from_frame, frame, discount=0.9)
+    attempt(mm.plan, ENV, frame)
+    attempt(mm.plan, ENV, frame, on="state_action")
+    attempt(mm.evaluate, ENV, frame, np.zeros(2))
+    attempt(lambda: mm.RewardSet(frame).for_environment(ENV))
+    attempt(lambda: mm.GaussianReward(features=frame).features_for(ENV))
+    for word in ("reward", "coordinates", "start", "available"):
+        attempt(mm.Environment, ENV.transitions, discount=0.9, states=ENV.states, **{word: frame})
+    values = _first_column(frame)
+    attempt(mm.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
+    attempt(mm.Demonstrations.from_lists, [(values, values)])
+    path = folder / "frame.parquet"
+    try:
+        pa.parquet.write_table(_arrow(frame), path)
+    except (Exception, pl.exceptions.PanicException):  # not everything can be written
+        return bool(made)
+    for file in (None, str(path)):
+        options = {"coordinates": None, "history": choice % 2, "plug_in": file is None and choice % 2 == 0}
+        inputs = attempt(read_inputs, path, file, {}, discount=0.9, terminal=(), **options)
+        if inputs is not None:
+            inputs.lines()
+    return bool(made)
+
+
+def _first_column(frame: Any) -> list[Any]:
+    if isinstance(frame, pa.Table):
+        return frame.column(0).to_pylist()
+    return (frame.iloc[:, 0] if isinstance(frame, pd.DataFrame) else frame[frame.columns[0]]).to_list()
+
+
+def _arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pd.DataFrame):
+        return pa.Table.from_pandas(frame)
+    return frame if isinstance(frame, pa.Table) else frame.to_arrow()
+
+
+# ---- many ----------------------------------------------------------------------------------------------------------
+
+
 def try_batch(number: int) -> tuple[int, int]:
     """The inputs that one seed gives: how many were tried, and how many of them could be read."""
     warnings.simplefilter("error")
@@ -111,11 +266,18 @@ def try_batch(number: int) -> tuple[int, int]:
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
-        @given(content=tables(), kind=st.sampled_from([".csv", ".csv", ".tsv", ".txt", ".parquet"]))
-        def attempt(content: bytes, kind: str) -> None:
+        @given(
+            content=frames() if number % 2 else tables(),
+            kind=st.sampled_from([".csv", ".csv", ".tsv", ".txt", ".parquet"]),
+            choice=st.integers(0, 209),
+        )
+        def attempt(content: Any, kind: str, choice: int) -> None:
             nonlocal tried, read
             tried += 1
-            read += read_all(content, Path(name), kind)
+            if isinstance(content, bytes):
+                read += read_all(content, Path(name), kind)
+            else:
+                read += read_frame(content, Path(name), choice)
 
         attempt()
     return tried, read

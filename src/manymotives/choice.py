@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from manymotives.alignment import is_labelled, labelled
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.planning import reliable_plan
 from manymotives.priors import Prior, check_parameter
 
@@ -97,10 +98,12 @@ def _check_rule(rule: Softmax | SoftOptimal, minimum: float) -> None:
         try:
             values = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
-            raise InputError(f"{name}: the inverse temperature must be a number or a prior; found {value!r}.") from None
+            raise InputError(
+                f"{name}: the inverse temperature must be a number or a prior; found {quoted(value)}."
+            ) from None
         if not (np.isfinite(values).all() and (values >= minimum).all()):
             kind = "positive" if minimum > 0 else "not negative"
-            raise InputError(f"{name}: the inverse temperature must be finite and {kind}; found {value!r}.")
+            raise InputError(f"{name}: the inverse temperature must be finite and {kind}; found {quoted(value)}.")
     check_parameter(rule.lapse, f"{name}: lapse", "unit", levels=2)
 
 
@@ -110,6 +113,13 @@ def _numbers(rule: Softmax | SoftOptimal) -> tuple[Any, Any]:
         if getattr(rule, word) is None or isinstance(getattr(rule, word), Prior):
             raise InputError(
                 f"{type(rule).__name__}: to act, {word} must be a number, such as {word}="
-                f"{'4.0' if word == 'inverse_temperature' else '0.1'}; found {getattr(rule, word)!r}."
+                f"{'4.0' if word == 'inverse_temperature' else '0.1'}; found {quoted(getattr(rule, word))}."
+            )
+        if is_labelled(getattr(rule, word)) and any(
+            labels is not None for labels in labelled(getattr(rule, word)).labels
+        ):
+            raise InputError(
+                f"{type(rule).__name__}: {word} has labels, and rewards have none to compare them with. Give numbers "
+                "without labels (.to_numpy()), in the order of the rewards."
             )
     return rule.inverse_temperature, rule.lapse

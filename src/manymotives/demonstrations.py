@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 
 from manymotives.environment import Environment
-from manymotives.errors import InputError, RowError
+from manymotives.errors import InputError, RowError, listed, quoted
 from manymotives.labels import Label, checked_labels, indices_of
 from manymotives.steps import NONE, check_choices, linked_steps, ordered_steps
 from manymotives.tables import Backend, Column, column_name, columns_of, frame_of
@@ -80,11 +80,11 @@ class Demonstrations:
             "step": step,
             "next_state": next_state,
         }
-        table = columns_of(frame, wanted, "the table of choices")
+        table = columns_of(frame, wanted, "the table of choices", optional=("task", "episode", "step", "next_state"))
         for word in ("task", "episode", "step"):
             if word in table and table[word].isna().any():
                 row = int(np.flatnonzero(table[word].isna())[0])
-                raise RowError(f"column {column_name(wanted[word])!r} is empty in ", (row,), ". Fill it in.")
+                raise RowError(f"column {quoted(column_name(wanted[word]))} is empty in ", (row,), ". Fill it in.")
         if environment is None:
             places = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
             states = _sorted_labels(pd.concat(places))
@@ -122,7 +122,7 @@ class Demonstrations:
     @classmethod
     def from_lists(
         cls,
-        trajectories: Sequence[tuple[Sequence[Label], Sequence[Label]]],
+        trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
         environment: Environment | None = None,
         *,
         tasks: Sequence[Label] | None = None,
@@ -147,7 +147,8 @@ class Demonstrations:
             "action": [],
         }
         told: dict[Label, int] = {}
-        for number, (owner, (visited, taken)) in enumerate(zip(owners, trajectories)):
+        for number, (owner, trajectory) in enumerate(zip(owners, trajectories)):
+            visited, taken = map(list, trajectory)
             if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
                 raise InputError(
                     f"trajectory {number} has states: {len(visited)}, actions: {len(taken)}. Give one action for each "
@@ -157,8 +158,8 @@ class Demonstrations:
             columns["task"] += [owner] * len(visited)
             columns["episode"] += [episode] * len(visited)
             columns["step"] += range(len(visited))
-            columns["state"] += list(visited)
-            columns["action"] += list(taken) + [None] * (len(visited) - len(taken))
+            columns["state"] += visited
+            columns["action"] += taken + [None] * (len(visited) - len(taken))
         # object columns keep every label as it was given: None must not turn whole numbers into floats
         frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(
             {"episode": int, "step": int}
@@ -187,7 +188,7 @@ class Demonstrations:
         used = (self.action != NONE) & (self.next_state != NONE)
         if task is not None:
             if task not in self.tasks:
-                raise InputError(f"there is no task {task!r}. The tasks are {', '.join(map(repr, self.tasks))}.")
+                raise InputError(f"there is no task {quoted(task)}. The tasks are {listed(self.tasks, 20)}.")
             used &= self.task == self.tasks.index(task)
         shape = (len(self.states) * len(self.actions), len(self.states))
         rows = self.state[used] * len(self.actions) + self.action[used]
@@ -247,11 +248,12 @@ class Demonstrations:
             p, s = unknown[0]
             if p == NONE:
                 raise InputError(
-                    f"state {self.states[s]!r} comes without a previous one in the data, which this environment does "
-                    "not foresee. Name it in with_memory(firsts=...)."
+                    f"state {quoted(self.states[s])} comes without a previous one in the data, which this "
+                    "environment does not foresee. Name it in with_memory(firsts=...)."
                 )
             raise InputError(
-                f"state {self.states[s]!r} follows {self.states[p]!r} in the data, but cannot in this environment."
+                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, but cannot in "
+                "this environment."
             )
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)
@@ -282,7 +284,7 @@ class Demonstrations:
         state, action = divmod(int(seen.row[bad[0]]), len(self.actions))
         warning = (
             f"{seen.data[bad].sum()} observed transitions are impossible in this environment, for example "
-            f"{self.states[state]!r} --{self.actions[action]!r}--> {self.states[seen.col[bad[0]]]!r}."
+            f"{quoted(self.states[state])} --{quoted(self.actions[action])}--> {quoted(self.states[seen.col[bad[0]]])}."
         )
         return replace(self, warnings=(*self.warnings, warning))
 

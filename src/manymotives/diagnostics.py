@@ -7,6 +7,8 @@ import numpy as np
 import xarray as xr
 from arviz_stats import ess, rhat
 
+from manymotives.errors import quoted
+
 RHAT = 1.01  # Vehtari et al. 2021
 EFFECTIVE = 400.0  # draws, bulk and tail: what R-hat and intervals need
 TASKS_AT_A_TIME = 100
@@ -246,4 +248,4 @@ def _listed(names: Iterable[object], most: int = 8) -> str:
 
 
 def _quoted(names: Iterable[object]) -> Iterator[str]:
-    return (repr(str(name)) for name in names)
+    return (quoted(str(name)) for name in names)

@@ -11,13 +11,14 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy import stats
 
+from manymotives.alignment import aligned
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError, quoted
 from manymotives.families import log_gammas
 from manymotives.labels import Label, index_of, indices_of
 from manymotives.steps import NONE
-from manymotives.tables import Column, column_name, columns_of
+from manymotives.tables import Column, column_name, columns_of, numbers_in
 from manymotives.transitions import handy, transition_rows
 
 SELDOM = 5  # times seen, below which the prior still matters
@@ -64,6 +65,12 @@ class DynamicsBelief:
         start: Any = None,
         coordinates: Any = None,
     ) -> None:
+        axes = {"state": states, "action": actions, "next_state": states}
+        counts, prior, possible = (
+            aligned(values, word, **axes)
+            for word, values in (("counts", counts), ("prior", prior), ("possible", possible))
+        )
+        available = aligned(available, "available", state=states, action=actions)
         rows, num_states, num_actions = transition_rows(counts)
         rows = sp.csr_array(rows)
         _check_counts(rows.data, "counts")
@@ -136,8 +143,8 @@ class DynamicsBelief:
         wrong = np.flatnonzero(ends & available.any(axis=1))
         if wrong.size:
             raise InputError(
-                f"state {states[wrong[0]]!r} is said to be terminal, but choices are made in it. Leave it out of the "
-                "terminal states, or leave the action empty there."
+                f"state {quoted(states[wrong[0]])} is said to be terminal, but choices are made in it. Leave it "
+                "out of the terminal states, or leave the action empty there."
             )
         ends |= ~available.any(axis=1)
         if possible is None:
@@ -185,10 +192,17 @@ class DynamicsBelief:
         """
         wanted: dict[str, Column] = {"state": state, "action": action, "next_state": next_state, "count": count}
         table = columns_of(frame, wanted, "the table of counts").dropna(how="all")
-        numbers = pd.to_numeric(table["count"], errors="coerce").to_numpy(dtype=float)
+        for word, column in wanted.items():
+            holes = np.flatnonzero(table[word].isna())
+            if holes.size:
+                row = table.index[holes[0]]
+                raise RowError(f"column {quoted(column_name(column))}, ", (row,), ": this cell is empty. Fill it in.")
+        numbers = numbers_in(table["count"])
         if not np.isfinite(numbers).all():
             at = int(np.flatnonzero(~np.isfinite(numbers))[0])
-            raise InputError(f"column {count!r}: {table['count'].iloc[at]!r} is not a number. Counts are, such as 12.")
+            raise InputError(
+                f"column {quoted(count)}: {quoted(table['count'].iloc[at])} is not a number. Counts are, such as 12."
+            )
         states = list(dict.fromkeys([*table["state"], *table["next_state"]]))
         actions = list(dict.fromkeys(table["action"]))
         size, width = len(states), len(actions)
@@ -216,7 +230,7 @@ class DynamicsBelief:
     def around(cls, environment: Environment, weight: float) -> "DynamicsBelief":
         """As if an environment were known from so many observations of each state and action."""
         if not (np.isfinite(weight) and weight > 0):
-            raise InputError(f"weight must be a positive number of observations; found {weight!r}.")
+            raise InputError(f"weight must be a positive number of observations; found {quoted(weight)}.")
         concentration = sp.csr_array(environment.matrix * float(weight))
         return cls.of_parts(environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
 
@@ -244,8 +258,8 @@ class DynamicsBelief:
             row, there = (int(part[0]) for part in surprise.nonzero())
             here, act = divmod(row, known.num_actions)
             raise InputError(
-                f"state {known.states[here]!r} with action {known.actions[act]!r} was followed by "
-                f"{known.states[there]!r}, which is impossible under this belief."
+                f"state {quoted(known.states[here])} with action {quoted(known.actions[act])} was followed by "
+                f"{quoted(known.states[there])}, which is impossible under this belief."
             )
         concentration = sp.csr_array(self.concentration + counts)
         concentration.sort_indices()
@@ -294,7 +308,7 @@ class DynamicsBelief:
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it."""
         if not 0 < level < 1:
-            raise InputError(f"level must be between 0 and 1; found {level!r}.")
+            raise InputError(f"level must be between 0 and 1; found {quoted(level)}.")
         known, place = self.mean, self.places
         alpha = self.concentration.data
         total = np.asarray(self.concentration.sum(axis=1)).ravel()[place[:, 0] * known.num_actions + place[:, 1]]
@@ -341,7 +355,7 @@ class DynamicsBelief:
                 state, action = np.argwhere(which)[0]
                 said.append(
                     f"{which.sum()} of {known.available.sum()} pairs of state and action, such as "
-                    f"{known.actions[action]!r} in {known.states[state]!r}: each {words}."
+                    f"{quoted(known.actions[action])} in {quoted(known.states[state])}: each {words}."
                 )
         arrived = np.zeros(known.num_states, dtype=bool)
         moves = self.places
@@ -350,7 +364,8 @@ class DynamicsBelief:
         if lost.size:
             more = f" and {lost.size - 1} more" if lost.size > 1 else ""
             said.append(
-                f"state {known.states[lost[0]]!r}{more} cannot be reached: what it is worth to anybody is not told."
+                f"state {quoted(known.states[lost[0]])}{more} cannot be reached: what it is worth to anybody is "
+                "not told."
             )
         return tuple(said)
 
@@ -444,4 +459,4 @@ def _prior_rows(prior: Any, allowed: sp.csr_array, shape: tuple[int, int]) -> An
 
 
 def _name(names: Sequence[Label] | None, index: int) -> str:
-    return repr(index if names is None else list(names)[index])
+    return quoted(index if names is None else list(names)[index])

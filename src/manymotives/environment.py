@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from manymotives.errors import InputError, RowError
+from manymotives.alignment import aligned, aligned_numbers, is_labelled, labelled
+from manymotives.errors import InputError, RowError, quoted
 from manymotives.labels import Label, checked_labels, index_of, indices_of
 from manymotives.moves import check_moves
-from manymotives.tables import Backend, Column, column_name, columns_of, frame_of
+from manymotives.tables import Backend, Column, column_name, columns_of, frame_of, numbers_in
 from manymotives.transitions import (
     ROW_SUM_TOLERANCE,
     checked_available,
@@ -84,12 +84,14 @@ class Environment:
         coordinates: Any = None,
         warnings: Sequence[str] = (),
     ) -> None:
+        transitions = aligned(transitions, "transitions", state=states, action=actions, next_state=states)
         rows, num_states, num_actions = transition_rows(transitions)
         state_names = checked_labels(states, num_states, "state")
         action_names = checked_labels(actions, num_actions, "action")
 
         is_terminal = np.zeros(num_states, dtype=bool)
         is_terminal[[index_of(name, state_names, "state") for name in terminal]] = True
+        available = aligned(available, "available", state=state_names, action=action_names)
         exists = checked_available(available, is_terminal, state_names, num_actions)
         rows = checked_rows(rows, exists, state_names, action_names)
 
@@ -102,8 +104,8 @@ class Environment:
         freeze(self, "available", read_only(exists))
         freeze(self, "is_terminal", read_only(is_terminal))
         freeze(self, "start", _checked_start(start, is_terminal, state_names))
-        freeze(self, "reward", _checked_own_reward(reward, num_states, num_actions))
-        freeze(self, "coordinates", _checked_coordinates(coordinates, num_states))
+        freeze(self, "reward", _checked_own_reward(reward, state_names, action_names))
+        freeze(self, "coordinates", _checked_coordinates(coordinates, state_names))
         freeze(self, "warnings", tuple(warnings))
         freeze(self, "pairs", None)
 
@@ -145,18 +147,18 @@ class Environment:
             holes = np.flatnonzero(moves[word].isna())
             if holes.size:
                 raise RowError(
-                    f"column {column_name(column)!r}, ",
+                    f"column {quoted(column_name(column))}, ",
                     (moves.index[holes[0]],),
                     ": this cell is empty. Fill it in; a row with a state and nothing else declares that state "
                     "terminal.",
                 )
-        probabilities = pd.to_numeric(moves["probability"], errors="coerce").to_numpy(dtype=float)
+        probabilities = numbers_in(moves["probability"])
         if np.isnan(probabilities).any():
             row = moves.index[np.flatnonzero(np.isnan(probabilities))[0]]
             raise RowError(
-                f"column {probability!r}, ",
+                f"column {quoted(probability)}, ",
                 (row,),
-                f": {table['probability'][row]!r} is not a number. Write it with a decimal point, such as 0.25.",
+                f": {quoted(table['probability'][row])} is not a number. Write it with a decimal point, such as 0.25.",
             )
         if states is None:
             states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
@@ -303,9 +305,9 @@ class Environment:
         missing = [name for name in self.states if name not in places]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise InputError(f"state {missing[0]!r}{more} has no coordinates. Give every state its x and y.")
+            raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
         placed = copy(self)
-        coordinates = _checked_coordinates([places[name] for name in self.states], self.num_states)
+        coordinates = _checked_coordinates([places[name] for name in self.states], self.states)
         object.__setattr__(placed, "coordinates", coordinates)
         return placed
 
@@ -326,7 +328,7 @@ class Environment:
 def _checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
         raise InputError(
-            f"discount must be at least 0 and below 1; found {discount!r}. For those who look far ahead: 0.99."
+            f"discount must be at least 0 and below 1; found {quoted(discount)}. For those who look far ahead: 0.99."
         )
     return float(discount)
 
@@ -341,7 +343,7 @@ def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...
         for name, probability in start.items():
             probabilities[index_of(name, states, "state")] = probability
     else:
-        probabilities = np.array(start, dtype=np.float64)
+        probabilities = aligned_numbers(start, "start", state=states)
     if probabilities.shape != (len(states),):
         raise InputError(
             f"start must have one probability for each of the {len(states)} states; found the shape "
@@ -354,10 +356,13 @@ def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...
     return read_only(probabilities / probabilities.sum())
 
 
-def _checked_own_reward(reward: Any, num_states: int, num_actions: int) -> np.ndarray | None:
+def _checked_own_reward(reward: Any, states: tuple[Label, ...], actions: tuple[Label, ...]) -> np.ndarray | None:
     if reward is None:
         return None
-    values = np.array(reward, dtype=np.float64)
+    on_pairs = len(labelled(reward).labels) == 2 if is_labelled(reward) else np.ndim(reward) == 2
+    axes = {"state": states} | ({"action": actions} if on_pairs else {})
+    values = aligned_numbers(reward, "reward", **axes)
+    num_states, num_actions = len(states), len(actions)
     if values.shape not in ((num_states,), (num_states, num_actions)):
         raise InputError(
             f"reward must have the shape [{num_states}] (states) or [{num_states}, {num_actions}] (states, "
@@ -368,10 +373,11 @@ def _checked_own_reward(reward: Any, num_states: int, num_actions: int) -> np.nd
     return read_only(values)
 
 
-def _checked_coordinates(coordinates: Any, num_states: int) -> np.ndarray | None:
+def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray | None:
     if coordinates is None:
         return None
-    places = np.array(coordinates, dtype=np.float64)
+    places = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
+    num_states = len(states)
     if places.shape != (num_states, 2) or not np.isfinite(places).all():
         raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
     return read_only(places)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.labels import Label, index_of
 from manymotives.steps import NONE
 from manymotives.transitions import handy
@@ -58,8 +58,8 @@ def estimate_environment(
     if wrong.size:
         where = states[demonstrations.state[wrong[0]]]
         raise InputError(
-            f"state {where!r} is said to be terminal, but {wrong.size} choices are made in it. Leave it out of the "
-            "terminal states, or leave the action empty there."
+            f"state {quoted(where)} is said to be terminal, but {wrong.size} choices are made in it. Leave it "
+            "out of the terminal states, or leave the action empty there."
         )
     available = seen.reshape(len(states), len(actions)) > 0
     ends |= ~available.any(axis=1)
@@ -80,7 +80,7 @@ def estimate_environment(
     at = int(np.flatnonzero(lost)[0])
     warning = (
         f"{lost.sum()} {LEFT_OUT}, for example "
-        f"{actions[demonstrations.action[at]]!r} in {states[demonstrations.state[at]]!r}."
+        f"{quoted(actions[demonstrations.action[at]])} in {quoted(states[demonstrations.state[at]])}."
     )
     kept = replace(
         demonstrations,
@@ -118,7 +118,7 @@ def _about(seen: np.ndarray, states: tuple[Label, ...], ends: np.ndarray) -> str
     seldom = int((tried < SELDOM).sum())
     last = ""
     if ends.any():
-        names = ", ".join(repr(states[s]) for s in np.flatnonzero(ends)[:3]) + (", …" if ends.sum() > 3 else "")
+        names = ", ".join(quoted(states[s]) for s in np.flatnonzero(ends)[:3]) + (", …" if ends.sum() > 3 else "")
         last = f"; {ends.sum()} states after which nothing was seen are taken as terminal ({names})"
     return (
         f"{ESTIMATED}: {seen.sum():,} transitions of {len(tried):,} pairs of state "

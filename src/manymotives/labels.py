@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from manymotives.errors import InputError, RowError
+from manymotives.errors import InputError, RowError, quoted
 
 Label = Hashable
 MISSING = ("na", "n/a", "nan", "null", "none", "missing", ".", "-", "?")  # what people write for "nothing here"
@@ -22,7 +22,7 @@ def checked_labels(names: Sequence[Label] | None, count: int, what: str) -> tupl
         raise InputError(f"the {count} {what}s need {count} names; found {len(labels)}.")
     repeated = first_repeated(labels)
     if repeated is not None:
-        raise InputError(f"the name {repeated!r} stands for more than one {what}. Names must differ.")
+        raise InputError(f"the name {quoted(repeated)} stands for more than one {what}. Names must differ.")
     return labels
 
 
@@ -52,7 +52,7 @@ def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str
         first = values.index[np.flatnonzero(codes == list(found).index(unknown[0]))[0]]
         nothing = str(unknown[0]).strip().lower() in MISSING
         cure = "Leave cells empty where nothing was recorded." if nothing else "Correct it, or add it to them."
-        raise RowError(f"column {column!r}, ", (first,), f": {unknown_names(unknown, names, what)} {cure}")
+        raise RowError(f"column {quoted(column)}, ", (first,), f": {unknown_names(unknown, names, what)} {cure}")
     lookup = np.array([numbers[name] for name in found] + [-1], dtype=np.int64)
     return lookup[codes]  # factorize codes a missing value as −1, the last entry of the lookup
 
@@ -64,11 +64,11 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     for name in unknown[:5]:
         name = name.item() if isinstance(name, np.generic) else name
         if str(name) in by_text:  # 7 and "7" look alike in most messages, and are not
-            listed.append(f"{name!r} ({type(name).__name__}; it is {by_text[str(name)]!r} here)")
+            listed.append(f"{quoted(name)} ({type(name).__name__}; it is {quoted(by_text[str(name)])} here)")
             continue
         close = difflib.get_close_matches(str(name), by_text, n=1, cutoff=0.5)
-        listed.append(f"{name!r} (did you mean {by_text[close[0]]!r}?)" if close else repr(name))
+        listed.append(f"{quoted(name)} (did you mean {quoted(by_text[close[0]])}?)" if close else quoted(name))
     more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-    known = ", ".join(repr(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
+    known = ", ".join(quoted(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
     plural = "" if len(unknown) == 1 else "s"
     return f"unknown {what}{plural} {', '.join(listed)}{more}. The {what}s are {known}."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from manymotives.errors import RowError
+from manymotives.errors import RowError, quoted
 from manymotives.labels import Label
 from manymotives.transitions import ROW_SUM_TOLERANCE
 
@@ -26,12 +26,12 @@ def check_moves(
     indices. What is listed for terminal states is never used, and not looked at.
     """
     here, act, there = places
-    column, rows = f"column {probability_column!r}, ", moves.index.to_numpy()
+    column, rows = f"column {quoted(probability_column)}, ", moves.index.to_numpy()
     again = np.flatnonzero(pd.DataFrame({"here": here, "act": act, "there": there}).duplicated())
     if again.size:
         at = again[0]
         first = int(np.flatnonzero((here == here[at]) & (act == act[at]) & (there == there[at]))[0])
-        arrival = f"next state {moves['next_state'].iloc[at]!r}"
+        arrival = f"next state {quoted(moves['next_state'].iloc[at])}"
         raise RowError(column, (rows[first], rows[at]), f": both are for {_move(moves, at)}, {arrival}. Keep one.")
 
     used = ~moves["state"].isin(terminal).to_numpy()
@@ -48,10 +48,10 @@ def check_moves(
         at = int(np.flatnonzero((moves["next_state"] == stuck[0]).to_numpy())[0])
         more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
         raise RowError(
-            f"column {next_state_column!r}, ",
+            f"column {quoted(next_state_column)}, ",
             (rows[at],),
-            f": state {stuck[0]!r}{more} has no action. If episodes end there, declare it terminal, by a row with the "
-            "state and nothing else; otherwise give it an action.",
+            f": state {quoted(stuck[0])}{more} has no action. If episodes end there, declare it terminal, by a "
+            "row with the state and nothing else; otherwise give it an action.",
         )
 
 
@@ -79,4 +79,4 @@ def _check_sums(
 
 
 def _move(moves: pd.DataFrame, at: int | np.integer) -> str:
-    return f"state {moves['state'].iloc[at]!r}, action {moves['action'].iloc[at]!r}"
+    return f"state {quoted(moves['state'].iloc[at])}, action {quoted(moves['action'].iloc[at])}"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from manymotives import families
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 
 
 class Prior:
@@ -36,7 +36,7 @@ class Prior:
     def draw(self, shape: Any, *, seed: int = 0) -> np.ndarray:
         """Independent draws, from a prior whose parameters are numbers."""
         if self.is_nested:
-            raise InputError(f"{self!r} has priors as parameters: draw from those first.")
+            raise InputError(f"{quoted(self)} has priors as parameters: draw from those first.")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         given = [np.broadcast_to(np.asarray(value, dtype=float), shape).ravel() for value in self.parameters]
         if len(given) == 1:
@@ -116,21 +116,21 @@ def check_parameter(value: Any, what: str, needed: str, *, levels: int = 1) -> N
     """
     if isinstance(value, Prior):
         if needed not in (value.support, "real"):
-            raise InputError(f"{what} must be {_DESCRIBED[needed]}; {value!r} can be otherwise.")
+            raise InputError(f"{what} must be {_DESCRIBED[needed]}; {quoted(value)} can be otherwise.")
         if value.is_nested and levels == 1:
-            raise InputError(f"{what}: the parameters of {value!r} must be numbers; there are no more levels.")
+            raise InputError(f"{what}: the parameters of {quoted(value)} must be numbers; there are no more levels.")
         return
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"{what} must be a number or a prior such as mm.Gamma(...); found {value!r}.") from None
+        raise InputError(f"{what} must be a number or a prior such as mm.Gamma(...); found {quoted(value)}.") from None
     inside = np.isfinite(numbers)
     if needed == "positive":
         inside &= numbers > 0
     if needed == "unit":
         inside &= (numbers >= 0) & (numbers <= 1)
     if not inside.all():
-        raise InputError(f"{what} must be {_DESCRIBED[needed]}; found {value!r}.")
+        raise InputError(f"{what} must be {_DESCRIBED[needed]}; found {quoted(value)}.")
 
 
 _DESCRIBED = {"positive": "positive and finite", "unit": "between 0 and 1", "real": "finite"}

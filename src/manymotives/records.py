@@ -4,9 +4,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
+from manymotives.alignment import is_labelled, labelled
 from manymotives.errors import InputError
 from manymotives.optimality import NAMED
+
+LABELLED = "labelled array"
 
 
 def record_of(thing: Any) -> Any:
@@ -15,6 +19,15 @@ def record_of(thing: Any) -> Any:
         return {"kind": type(thing).__name__} | {
             field.name: record_of(getattr(thing, field.name)) for field in fields(thing)
         }
+    if is_labelled(thing):
+        values, dims, labels = labelled(thing)
+        if any(names is not None for names in labels):
+            return {
+                "kind": LABELLED,
+                "values": values.tolist(),
+                "dims": list(dims),
+                "labels": [None if names is None else list(map(_plain, names)) for names in labels],
+            }
     if hasattr(thing, "__array__") and not isinstance(thing, np.generic):  # NumPy, pandas, JAX
         return np.asarray(thing).tolist()
     if isinstance(thing, np.generic):
@@ -38,6 +51,8 @@ def from_record(record: Any, kinds: dict[str, type]) -> Any:
     """The object again; `kinds` names the classes that may occur."""
     if isinstance(record, dict):
         kind = record.get("kind")
+        if kind == LABELLED:
+            return _labelled(record)
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
         given = {name: from_record(value, kinds) for name, value in record.items() if name != "kind"}
@@ -50,3 +65,21 @@ def from_record(record: Any, kinds: dict[str, type]) -> Any:
     if isinstance(record, list):
         return [from_record(each, kinds) for each in record]
     return record
+
+
+def _labelled(record: dict[str, Any]) -> xr.DataArray:
+    """An array with the labels that it had; labels of several parts are lists in a file."""
+    dims = [dim or f"axis_{place}" for place, dim in enumerate(record["dims"])]
+    coordinates = {}
+    for dim, labels in zip(dims, record["labels"]):
+        if labels is not None:
+            coordinates[dim] = np.empty(len(labels), dtype=object)
+            coordinates[dim][:] = [tuple(label) if isinstance(label, list) else label for label in labels]
+    return xr.DataArray(np.asarray(record["values"], dtype=float), dims=dims, coords=coordinates)
+
+
+def _plain(label: Any) -> Any:
+    """A label as a file can hold it; what is no text, number or tuple of them, as text."""
+    if isinstance(label, tuple):
+        return list(map(_plain, label))
+    return label if label is None or isinstance(label, str | int | float) else str(label)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from manymotives.alignment import aligned
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -98,7 +99,13 @@ def recover(
     u = story.draw_tasks(rng, story.draw_hyper(rng, 1))[0]
     owner = np.arange(count)
     temperature, lapse = story.temperatures(u, owner), story.lapses(u, owner)
-    true = story.rewards(u) if rewards is None else np.asarray(rewards, dtype=float)
+    axes = {"state": environment.states, "action": environment.actions}
+    named = axes if model.reward.on == "state_action" else {"state": environment.states}
+    true = (
+        story.rewards(u)
+        if rewards is None
+        else np.asarray(aligned(rewards, "rewards", task=names, **named), dtype=float)
+    )
     if pooled and rewards is None:
         true = np.repeat(true, len(names), axis=0)
     if pooled:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
+from manymotives.alignment import aligned, is_labelled, labelled, order_of
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.labels import Label
 from manymotives.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
 
@@ -140,7 +140,13 @@ class GaussianReward:
         if self.features is None:
             return None
         try:
-            features = np.asarray(self.features, dtype=float)
+            axes = {"state": environment.states} | (
+                {"action": environment.actions} if self.on == "state_action" else {}
+            )
+            given = aligned(self.features, "GaussianReward: features", **axes, feature=self.names)
+            features = np.asarray(given, dtype=float)
+        except InputError:
+            raise
         except (TypeError, ValueError):
             raise InputError("GaussianReward: features must be numbers.") from None
         size = (environment.num_states,) + ((environment.num_actions,) if self.on == "state_action" else ())
@@ -156,7 +162,8 @@ class GaussianReward:
 
     def feature_names(self, size: int) -> tuple[Label, ...]:
         if self.names is None:
-            return tuple(range(size))
+            own = labelled(self.features).labels[-1] if is_labelled(self.features) else None
+            return tuple(range(size)) if own is None else tuple(own)
         names = tuple(self.names)
         if len(names) != size or len(set(names)) != size:
             raise InputError(f"GaussianReward: there are {size} features; found the names {list(names)}.")
@@ -170,8 +177,8 @@ class RewardSet:
     Parameters
     ----------
     rewards
-        [N, S], or [N, S, A] with `on="state_action"`. A pandas DataFrame brings its own names: states in the columns,
-        in any order, and rewards in the rows.
+        [N, S], or [N, S, A] with `on="state_action"`. A data frame brings its own names: states in the columns, in any
+        order, and rewards in the rows; so do coordinates of xarray.
     weights
         The measure λ: how likely each is beforehand. Default: all alike.
     names
@@ -180,6 +187,8 @@ class RewardSet:
         "state" or "state_action".
     states
         The order of the states, if it is not the environment's.
+    actions
+        The same of the actions.
     """
 
     rewards: Any
@@ -187,16 +196,18 @@ class RewardSet:
     names: Any = None
     on: str = "state"
     states: Any = None
+    actions: Any = None
 
     def __post_init__(self) -> None:
         _check_on(self.on, "RewardSet")
         axes = 2 if self.on == "state" else 3
         given, names, states = self.rewards, self.names, self.states
-        if isinstance(given, pd.DataFrame):  # rows and columns have names: use them
-            if states is None and not isinstance(given.columns, pd.RangeIndex):
-                states = tuple(given.columns)
-            if names is None and not isinstance(given.index, pd.RangeIndex):
-                names = tuple(given.index)
+        actions = self.actions
+        if is_labelled(given):  # rows and columns have names: use them
+            given, _, labels = labelled(given, "state", *(["action"] if axes == 3 else []))
+            own = dict(zip(("names", "states", "actions"), labels)) if len(labels) == axes else {}
+            names, states = (own.get("names") if names is None else names), states or own.get("states")
+            actions = actions or own.get("actions")
         try:
             if np.iscomplexobj(given):
                 raise TypeError
@@ -225,6 +236,7 @@ class RewardSet:
             ("weights", weights / weights.sum()),
             ("names", _names(names, len(rewards))),
             ("states", None if states is None else tuple(states)),
+            ("actions", None if actions is None else tuple(actions)),
         ):
             object.__setattr__(self, word, value)
         self.rewards.setflags(write=False)
@@ -247,16 +259,14 @@ class RewardSet:
                 f"the rewards of the set have the shape {list(self.rewards.shape[1:])}; this environment needs "
                 f"{list(size)}."
             )
-        if self.states is None or self.states == environment.states:
-            return self.rewards
-        place = {state: number for number, state in enumerate(self.states)}
-        missing = [state for state in environment.states if state not in place]
-        if missing:
-            raise InputError(
-                f"the rewards of the set are for the states {list(self.states)[:8]}; the environment also has "
-                f"{missing[0]!r}."
-            )
-        return self.rewards[:, [place[state] for state in environment.states]]
+        rewards = self.rewards
+        for axis, (name, own, wanted) in enumerate(
+            (("state", self.states, environment.states), ("action", self.actions, environment.actions)), 1
+        ):
+            if own is not None and own != wanted:
+                order = order_of(own, wanted, name, "the rewards of the set")
+                rewards = rewards if order is None else np.take(rewards, order, axis=axis)
+        return rewards
 
 
 def _names(given: Any, size: int) -> tuple[Label, ...]:
@@ -266,7 +276,7 @@ def _names(given: Any, size: int) -> tuple[Label, ...]:
     try:
         names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
     except TypeError:
-        raise InputError(f"RewardSet: names must be a list of {size} names; found {given!r}.") from None
+        raise InputError(f"RewardSet: names must be a list of {size} names; found {quoted(given)}.") from None
     if any(not isinstance(name, str | int) or isinstance(name, bool) for name in names):
         raise InputError(f"RewardSet: names must be text or whole numbers; found {list(names)}.")
     if len(names) != size or len(set(names)) < size:
@@ -276,4 +286,4 @@ def _names(given: Any, size: int) -> tuple[Label, ...]:
 
 def _check_on(on: str, who: str) -> None:
     if on not in ("state", "state_action"):
-        raise InputError(f'{who}: on must be "state" or "state_action"; found {on!r}.')
+        raise InputError(f'{who}: on must be "state" or "state_action"; found {quoted(on)}.')

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from manymotives.environment import Environment
-from manymotives.errors import InputError, RowError
+from manymotives.errors import InputError, RowError, listed, quoted
 from manymotives.labels import Label
-from manymotives.tables import LARGEST_WHOLE
+from manymotives.tables import LARGEST_WHOLE, numbers_in
 
+SHOWN = 20  # actions that a message lists
+LARGEST_STEP = 2.0**62  # whole numbers beyond are ordered as floating-point ones
 NONE = -1  # no action was taken or recorded; the next state is not known
 
 
@@ -49,11 +51,12 @@ def linked_steps(
     repeated = np.flatnonzero(same_episode & _as_above(step))
     if repeated.size:
         at = repeated[0]
-        same = {"task": repr(tasks[rows["task"][at]]), "episode": repr(episodes[episode[at]]), "step": str(step[at])}
+        whose, which = quoted(tasks[rows["task"][at]]), quoted(episodes[episode[at]])
+        same = {"task": whose, "episode": which, "step": str(step[at])}
         named = ", ".join(f"{columns[word]} {value}" for word, value in same.items() if word in columns)
         more = f"; {repeated.size - 1} more such" if repeated.size > 1 else ""
         raise RowError(
-            f"column {columns['step']!r}, ",  # without it, steps are counted, and differ
+            f"column {quoted(columns['step'])}, ",  # without it, steps are counted, and differ
             sorted((users(at - 1), users(at))),
             f": the same step twice ({named}{more}). Keep one of them, or number them in order.",
         )
@@ -70,15 +73,15 @@ def linked_steps(
     if clash.size:
         at = clash[0]
         raise RowError(
-            f"column {columns['next_state']!r}, ",
+            f"column {quoted(columns['next_state'])}, ",
             (users(at),),
-            f": state {states[given[at]]!r} is said to come next, but the following step is in "
-            f"{states[follower[at]]!r}. Mark where episodes begin, or leave the column out.",
+            f": state {quoted(states[given[at]])} is said to come next, but the following step is in "
+            f"{quoted(states[follower[at]])}. Mark where episodes begin, or leave the column out.",
         )
     if not (known & (action != NONE)).any():
         raise InputError(
-            f"no row has both a state (column {columns['state']!r}) and an action (column {columns['action']!r}): "
-            "nothing was demonstrated. Fill both in where something was chosen."
+            f"no row has both a state (column {quoted(columns['state'])}) and an action (column "
+            f"{quoted(columns['action'])}): nothing was demonstrated. Fill both in where something was chosen."
         )
 
     warnings = []
@@ -124,36 +127,57 @@ def check_choices(rows: dict[str, np.ndarray], environment: Environment, column:
     more = f" ({wrong.size - 1} more such rows)" if wrong.size > 1 else ""
     if environment.is_terminal[state[at]]:
         raise RowError(
-            f"column {column!r}, ",
+            f"column {quoted(column)}, ",
             (at,),
-            f": action {what!r} is taken in state {where!r}, which is terminal{more}. Leave the action empty there, or "
-            "start a new episode.",
+            f": action {quoted(what)} is taken in state {quoted(where)}, which is terminal{more}. Leave the "
+            "action empty there, or start a new episode.",
         )
     possible = [environment.actions[a] for a in np.flatnonzero(environment.available[state[at]])]
     raise RowError(
-        f"column {column!r}, ",
+        f"column {quoted(column)}, ",
         (at,),
-        f": action {what!r} does not exist in state {where!r}{more}. There one can: {', '.join(map(repr, possible))}. "
-        "Correct it, or add that move to the environment.",
+        f": action {quoted(what)} does not exist in state {quoted(where)}{more}. There one can: "
+        f"{listed(possible, SHOWN)}. Correct it, or add that move to the environment.",
     )
 
 
 def ordered_steps(column: pd.Series, name: str) -> np.ndarray:
     """Steps as whole numbers where they are, as they came otherwise."""
     kinds = pd.api.types
+    column = _as_times(column, name)
     if kinds.is_datetime64_any_dtype(column.dtype) or kinds.is_timedelta64_dtype(column.dtype):
         return column.to_numpy()
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+    numbers = numbers_in(column)
     wrong = np.flatnonzero(~np.isfinite(numbers))
     if wrong.size:
         found = column.iloc[wrong[0]]
         raise RowError(
-            f"column {name!r}, ",
+            f"column {quoted(name)}, ",
             (wrong[0],),
-            f": {found.item() if isinstance(found, np.generic) else found!r} is neither a number nor a time, so it "
-            "does not say what came first. Write one of these.",
+            f": {quoted(found.item() if isinstance(found, np.generic) else found)} is neither a number nor a "
+            "time, so it does not say what came first. Write one of these.",
         )
-    if kinds.is_integer_dtype(column.dtype):
+    if kinds.is_integer_dtype(column.dtype) and np.abs(numbers).max() < LARGEST_STEP:
         return column.to_numpy(dtype=np.int64)
     whole = (numbers == numbers.round()).all() and np.abs(numbers).max() < LARGEST_WHOLE
     return numbers.astype(np.int64) if whole else numbers
+
+
+def _as_times(column: pd.Series, name: str) -> pd.Series:
+    """Times of several zones, or with one, in UTC; a time without a zone beside one that has it cannot be ordered."""
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        return column.dt.tz_convert("UTC").dt.tz_localize(None)
+    if column.dtype != object or pd.api.types.infer_dtype(column) not in ("datetime", "datetime64"):
+        return column
+    zoned = np.array([time.tzinfo is not None for time in column])
+    if zoned.any() and not zoned.all():
+        raise RowError(
+            f"column {quoted(name)}, ",
+            sorted((int(np.argmax(zoned)), int(np.argmin(zoned)))),
+            ": one of these times has a time zone and the other has none, so they do not say what came first. Give "
+            "all of them a zone, or none.",
+        )
+    try:
+        return pd.to_datetime(column, utc=True).dt.tz_localize(None)
+    except (ValueError, OverflowError):
+        return column

@@ -1,6 +1,6 @@
 """Any data frame (pandas, polars, pyarrow, …) in, the wanted columns as pandas out; and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -8,39 +8,49 @@ import numpy as np
 import pandas as pd
 import pyarrow
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, RowError, listed, quoted
 
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 
 Column = str | Sequence[str]  # the name of a column, or of several that are read as one
 LARGEST_WHOLE = 2.0**53  # beyond, float64 cannot tell whole numbers apart
+MANY = 20  # columns that a message lists
 BETWEEN = ", "  # the values of several columns, read as one
 
 
-def columns_of(frame: Any, wanted: Mapping[str, Column | None], kind: str) -> pd.DataFrame:
+def columns_of(
+    frame: Any, wanted: Mapping[str, Column | None], kind: str, optional: Collection[str] = ()
+) -> pd.DataFrame:
     """The columns a reader needs, renamed to the reader's own words (`wanted`: our word -> their column).
 
-    Several columns become one whose values are named by theirs: "kitchen, morning".
+    Several columns become one whose values are named by theirs: "kitchen, morning". Those that are `optional` may be
+    None.
     """
+    named = {ours: _names(ours, theirs) for ours, theirs in wanted.items() if theirs is not None}
+    named = {ours: theirs for ours, theirs in named.items() if theirs}
+    absent = [ours for ours in wanted if ours not in named and ours not in optional]
+    if absent:
+        raise InputError(f"{absent[0]} must be the name of a column of {kind}; found {quoted(wanted[absent[0]])}.")
+    asked = dict.fromkeys(column for columns in named.values() for column in columns)
     try:
-        table = nw.from_native(frame, eager_only=True)
+        table = nw.from_native(_without_repeated(frame, asked, kind), eager_only=True)
     except TypeError:
         raise InputError(
             f"{kind} must be a data frame (pandas, polars, pyarrow, …), not {type(frame).__name__}."
         ) from None
-    named = {ours: [theirs] if isinstance(theirs, str) else list(theirs) for ours, theirs in wanted.items() if theirs}
-    asked = dict.fromkeys(column for columns in named.values() for column in columns)
     missing = [column for column in asked if column not in table.columns]
     if missing:
         plural = "s" if len(missing) > 1 else ""
+        other = next((column for column in table.columns if not isinstance(column, str)), None)
+        text = "" if other is None else f" Names of columns are text, and {quoted(other)} is none."
         raise InputError(
-            f"{kind} has no column{plural} {', '.join(map(repr, missing))}. Its columns are "
-            f"{', '.join(map(repr, table.columns)) or 'none'}. Rename one of them, or name another."
+            f"{kind} has no column{plural} {listed(missing, MANY)}. Its columns are "
+            f"{listed(table.columns, MANY) or 'none'}.{text} Rename one of them, or name another."
         )
     if len(table) == 0:
         raise InputError(f"{kind} has no rows. Write one row for each step or move.")
-    columns = {column: _column(table[column]) for column in asked}
+    columns = {column: _column(table[column], column) for column in asked}
     return pd.DataFrame({ours: _joined([columns[each] for each in theirs], theirs) for ours, theirs in named.items()})
 
 
@@ -72,7 +82,7 @@ def _joined(columns: list[pd.Series], names: list[str]) -> pd.Series:
     if len(set(known)) < len(known):
         repeated = next(text for number, text in enumerate(known) if text in known[:number])
         raise InputError(
-            f"columns {', '.join(map(repr, names))} give the same name {repeated!r} to different values. Take the "
+            f"columns {listed(names)} give the same name {quoted(repeated)} to different values. Take the "
             "commas out of their values."
         )
     categories = pd.Index(known, dtype=object)
@@ -81,16 +91,94 @@ def _joined(columns: list[pd.Series], names: list[str]) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(places[codes], categories=categories))
 
 
-def _column(series: nw.Series[Any]) -> pd.Series:
+def _names(ours: str, theirs: Any) -> list[str]:
+    """The columns that are read as one."""
+    names = [theirs] if isinstance(theirs, str) or not hasattr(theirs, "__iter__") else list(theirs)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"{ours} must be the name of a column, or several names; found {quoted(name)}. Names of columns are "
+                "text: rename them, in pandas by frame.columns = frame.columns.map(str)."
+            )
+    return names
+
+
+def _without_repeated(frame: Any, asked: Collection[str], kind: str) -> Any:
+    """The frame with one column of each name; an error where it matters which."""
+    if isinstance(frame, pd.DataFrame):
+        names = list(frame.columns)
+    elif isinstance(frame, pyarrow.Table | pyarrow.RecordBatch):
+        names = list(frame.schema.names)
+    else:
+        return frame  # others do not allow it
+    repeated = {name for name in asked if names.count(name) > 1}
+    if repeated:
+        raise InputError(
+            f"{kind} has {names.count(min(repeated))} columns {quoted(min(repeated))}. Rename all but the one that is "
+            "meant."
+        )
+    if len(set(names)) == len(names):
+        return frame
+    kept = [place for place, name in enumerate(names) if name in asked]
+    return frame.iloc[:, kept] if isinstance(frame, pd.DataFrame) else frame.select(kept)
+
+
+def whole_numbers(values: Sequence[Any]) -> Any:
+    """Whole numbers, some of them missing (None), in the narrowest of pandas' types that holds them all."""
+    for dtype in ("Int64", "UInt64"):
+        try:
+            return pd.array(values, dtype=dtype)
+        except (OverflowError, TypeError, ValueError):  # too large, or negative
+            continue
+    return pd.array(values, dtype=object)
+
+
+def numbers_in(column: pd.Series) -> np.ndarray:
+    """A column as floating-point numbers; NaN where there is none, or something else."""
+    if column.dtype.kind not in "biufOSU" and not isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype):
+        return np.full(len(column), np.nan)  # times and complex numbers are none
+    try:
+        found = pd.to_numeric(column, errors="coerce")
+        if found.dtype.kind != "c":
+            return found.to_numpy(dtype=float, na_value=np.nan)
+        return np.array([_number(value) for value in column])
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(value) for value in column])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def _column(series: nw.Series[Any], name: str) -> pd.Series:
     """A column as pandas, where whole numbers stay whole numbers beside an empty cell (3 is a name, 3.0 is not)."""
-    if series.null_count() > 0 and series.dtype.is_integer():
-        return pd.Series(pd.array(series.to_list(), dtype="Int64"))
+    if isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
+        _check_labels(pd.Series(series.to_list(), dtype=object), name)
+    if series.dtype.is_integer() and (series.null_count() > 0 or isinstance(series.dtype, nw.Int128 | nw.UInt128)):
+        return pd.Series(whole_numbers(series.to_list()))
     column = series.to_pandas().reset_index(drop=True)
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith(("mixed", "unknown")):
+        _check_labels(column, name)
     if pd.api.types.is_float_dtype(column.dtype) and column.isna().any():
         filled = column.dropna()
         if (filled == filled.round()).all() and (filled.abs() < LARGEST_WHOLE).all():
             return column.astype("Int64")
     return column
+
+
+def _check_labels(column: pd.Series, name: str) -> None:
+    """Refuse cells that hold several things: what cannot be a name, because it can change."""
+    for row, value in enumerate(column):
+        if not pd.api.types.is_hashable(value):
+            raise RowError(
+                f"column {quoted(name)}, ",
+                (row,),
+                f": {quoted(value)} is a {type(value).__name__}, and a cell is one name or number. Write it as "
+                "text, or spread it over several columns and name them all, such as state=['room', 'hour'].",
+            )
 
 
 def frame_of(columns: Mapping[str, Sequence[Any] | Any], backend: Backend) -> Any:
@@ -100,9 +188,10 @@ def frame_of(columns: Mapping[str, Sequence[Any] | Any], backend: Backend) -> An
         return frame
     try:
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError):
         raise InputError(
-            f"names of several types cannot stand in one {backend} column. Write a pandas table, or use text for names."
+            f"names of several types, or numbers of more than 64 bits, cannot stand in one {backend} column. Write a "
+            "pandas table, or use text for names."
         ) from None
     return table if backend == "pyarrow" else nw.DataFrame.from_arrow(table, backend=backend).to_native()
 
@@ -114,5 +203,5 @@ def _filled(values: Sequence[Any] | Any) -> Any:
     present = [value for value in values if value is not None]
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in present)
     if present and whole and len(present) < len(values):
-        return pd.array(values, dtype="Int64")
+        return whole_numbers(values)
     return values

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.labels import Label
 
 DENSE_STATES = 128  # up to so many, transitions we make ourselves are arrays: easier to look at
@@ -55,7 +55,7 @@ def checked_available(
     if stuck.size:
         more = f" (and {stuck.size - 1} more)" if stuck.size > 1 else ""
         raise InputError(
-            f"state {states[stuck[0]]!r}{more} has no action. If episodes end there, declare it "
+            f"state {quoted(states[stuck[0]])}{more} has no action. If episodes end there, declare it "
             "terminal; otherwise give it an action."
         )
     return exists
@@ -74,7 +74,7 @@ def checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], actio
 
     def name(row: int | np.integer) -> str:
         state, action = divmod(int(row), len(actions))
-        return f"state {states[state]!r}, action {actions[action]!r}"
+        return f"state {quoted(states[state])}, action {quoted(actions[action])}"
 
     wrong = ~np.isfinite(entries) | (entries < 0)
     if wrong.any():

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from manymotives.alignment import aligned
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.labelling.common import names_of
 from manymotives.labels import index_of
 from manymotives.models.target import checked_choices
@@ -81,7 +82,7 @@ class Problem:
 
     def named(self, task: Any) -> str:
         """A task, or everybody, in a sentence."""
-        return "all tasks together" if self.pooled else f"task {self.demonstrations.tasks[task]!r}"
+        return "all tasks together" if self.pooled else f"task {quoted(self.demonstrations.tasks[task])}"
 
 
 def checked_problem(
@@ -98,12 +99,12 @@ def checked_problem(
         if not isinstance(value, kind):
             raise InputError(f"{word} must be mm.{kind.__name__}; found {type(value).__name__}.")
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
+        raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
     counts = checked_choices(environment, demonstrations)
     silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
     if silent and (not pooled or len(silent) == len(counts)):
         cure = " Leave them out, or take all tasks as one with pooled=True." if may_pool else " Leave them out."
-        listed = f"{', '.join(map(repr, silent[:5]))}{' …' if len(silent) > 5 else ''}"
+        listed = f"{', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}"
         raise InputError(f"no choices were recorded for {listed}: a baseline has nothing to learn from.{cure}")
     starts = _starts(environment, demonstrations, start)
     if pooled:
@@ -119,7 +120,11 @@ def _starts(environment: Environment, demonstrations: Demonstrations, start: Any
     if start is not None:
         told = f"start must be {num_states} probabilities, one for each state, that sum to 1."
         try:
-            given = np.zeros(num_states) if isinstance(start, Mapping) else np.array(start, dtype=float)
+            given = (
+                np.zeros(num_states)
+                if isinstance(start, Mapping)
+                else np.array(aligned(start, "start", state=environment.states), dtype=float)
+            )
             for name, probability in start.items() if isinstance(start, Mapping) else ():
                 given[index_of(name, environment.states, "state")] = probability
         except InputError:
@@ -159,12 +164,12 @@ def checked_number(value: Any, word: str, *, least: float = 0.0, above: bool = F
     if not fits or value < least or value > most or (above and value == least):
         span = f"above {least:g}" if above else f"of at least {least:g}"
         span += f" and at most {most:g}" if np.isfinite(most) else ""
-        raise InputError(f"{word} must be a number {span}; found {value!r}.")
+        raise InputError(f"{word} must be a number {span}; found {quoted(value)}.")
     return float(value)
 
 
 def checked_count(value: Any, word: str, least: int = 1) -> int:
     """A whole number."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise InputError(f"{word} must be a whole number of at least {least}; found {value!r}.")
+        raise InputError(f"{word} must be a whole number of at least {least}; found {quoted(value)}.")
     return int(value)

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from manymotives.alignment import aligned
 from manymotives.environment import Environment
 from manymotives.errors import InputError
 from manymotives.labelling.common import coordinate_of
@@ -80,7 +81,10 @@ def checked_features(environment: Environment, features: Any, on: str) -> Featur
         return Features(environment, matrix, on, np.array(names, dtype=object))
     size = (num_states,) if on == "state" else (num_states, num_actions)
     try:
-        values = np.asarray(features, dtype=float)
+        axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+        values = np.asarray(aligned(features, "features", **axes, feature=None), dtype=float)
+    except InputError:
+        raise
     except (TypeError, ValueError):
         raise InputError("features must be numbers.") from None
     if values.ndim != len(size) + 1 or values.shape[:-1] != size or values.shape[-1] == 0:

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from manymotives.baselines.common import Problem, Result, checked_number, checked_problem, listed
 from manymotives.baselines.expectations import checked_features, one_hot, value_slopes
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.planning import reliable_plan
 from manymotives.planning.problem import allowed_actions
 
@@ -69,7 +69,7 @@ def linear_program(
     limit = checked_number(limit, "limit", above=True)
     margin = checked_number(margin, "margin")
     if isinstance(path, str) or not np.iterable(path):
-        raise InputError(f"path must be a list of penalties; found {path!r}. For a single one pass penalty.")
+        raise InputError(f"path must be a list of penalties; found {quoted(path)}. For a single one pass penalty.")
     shares = [checked_number(share, "a penalty", most=1.0) for share in (penalty, *path)]
     dense = basis.on_pairs()
     weights = np.zeros((problem.num_tasks, len(shares), basis.size))
@@ -230,8 +230,8 @@ def _complain(
     environment = problem.environment
     worst = sorted(range(len(slack)), key=lambda p: -float(f"{slack[p]:.3g}"))  # alike as told: in their order
     where = [
-        f"in state {environment.states[programme.pairs[p, 0]]!r} against action "
-        f"{environment.actions[programme.pairs[p, 1]]!r} ({slack[p]:.3g} short)"
+        f"in state {quoted(environment.states[programme.pairs[p, 0]])} against action "
+        f"{quoted(environment.actions[programme.pairs[p, 1]])} ({slack[p]:.3g} short)"
         for p in worst
         if slack[p] > 1e-9 * programme.limit
     ]

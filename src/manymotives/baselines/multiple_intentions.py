@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem, listed
 from manymotives.baselines.expectations import Features, checked_features, discounted_visits
 from manymotives.choice import Softmax, SoftOptimal
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 
@@ -32,7 +32,7 @@ def multiple_intentions(
     environment: Any,
     demonstrations: Any,
     *,
-    intentions: int = 2,
+    intentions: int | None = None,
     choice: Any = SoftOptimal(inverse_temperature=1.0),
     penalty: float = 0.01,
     starts: int = 5,
@@ -46,7 +46,7 @@ def multiple_intentions(
     Parameters
     ----------
     intentions
-        I: how many rewards there are.
+        I: how many rewards there are; 2 unless told, or 1 where there is a single task.
     choice
         How everybody chooses: `SoftOptimal(c)` or `Softmax(c)` with a number c, without lapses.
     penalty
@@ -65,7 +65,7 @@ def multiple_intentions(
     """
     problem = checked_problem(environment, demonstrations, seed=seed, may_pool=False)
     basis = checked_features(environment, features, on)
-    number = checked_count(intentions, "intentions")
+    number = checked_count(min(2, problem.num_tasks) if intentions is None else intentions, "intentions")
     if number > problem.num_tasks:
         raise InputError(f"there are {problem.num_tasks} tasks: they cannot have {number} intentions.")
     _check_choice(choice)
@@ -100,7 +100,7 @@ def _warnings(problem: Problem, best: "_Run", responsibilities: np.ndarray) -> t
         )
     unsure = np.flatnonzero(responsibilities.max(axis=1) < 0.9)
     if unsure.size:
-        names = [repr(problem.demonstrations.tasks[task]) for task in unsure]
+        names = [quoted(problem.demonstrations.tasks[task]) for task in unsure]
         warnings.append(f"which intention they have is open for {listed(names)}: no responsibility is above 0.9.")
     empty = int((best.shares * problem.num_tasks < 0.5).sum())
     if empty:
@@ -203,5 +203,5 @@ def _check_choice(choice: Any) -> None:
     if not known or choice.inverse_temperature <= 0 or choice.lapse != 0.0:
         raise InputError(
             "choice must be SoftOptimal(c) or Softmax(c) with one positive number c and without lapses; found "
-            f"{choice!r}."
+            f"{quoted(choice)}."
         )

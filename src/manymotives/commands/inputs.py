@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import DynamicsBelief, Place, known_part
 from manymotives.environment import Environment
-from manymotives.errors import InputError, RowError
+from manymotives.errors import InputError, RowError, quoted
 from manymotives.estimation import estimate_environment, is_deterministic
 from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
 from manymotives.io.columns import Columns, choice_columns, environment_columns
@@ -164,7 +164,7 @@ def _places(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, flo
         if table[axis].dtype.kind not in "iuf" or table[axis].isna().any():
             bad = [not isinstance(value, int | float | np.number) or np.isnan(value) for value in table[axis]]
             with rows_of(path, table):
-                raise RowError(f"column {axis!r}, ", (int(np.argmax(bad)),), ": this is not a number. Write one.")
+                raise RowError(f"column {quoted(axis)}, ", (int(np.argmax(bad)),), ": this is not a number. Write one.")
     names = _known([str(name) for name in table["state"]], states)
     return {name: (float(x), float(y)) for name, x, y in zip(names, table["x"], table["y"])}
 
@@ -176,7 +176,8 @@ def _remarks(environment: Environment, demonstrations: Demonstrations, *, is_est
         odd = [name for name in names if isinstance(name, str) and name.strip().lower() in MISSING]
         if odd and is_estimated:
             found.append(
-                f"{odd[0]!r} is read as a name, like any other {what}'s. Leave cells empty where nothing was recorded."
+                f"{quoted(odd[0])} is read as a name, like any other {what}'s. Leave cells empty where nothing "
+                "was recorded."
             )
     choices = demonstrations.counts.sum(axis=(1, 2))
     few = [demonstrations.tasks[m] for m in np.flatnonzero(choices < SHORT)]
@@ -202,7 +203,7 @@ def _unreachable(environment: Environment, demonstrations: Demonstrations) -> li
 
 
 def _listing(names: Sequence[Label]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+    return ", ".join(map(quoted, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 def _several(text: str | None) -> Column | None:

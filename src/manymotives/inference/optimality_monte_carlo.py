@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.policies_given_rewards import policies_given_rewards
@@ -146,7 +146,7 @@ def _about_rewards(
         return tuple(found)  # there, a reward for which any policy will do explains nothing
     flat = np.flatnonzero(contest.spans < FLAT * contest.spans.max())
     if target.has_given_rewards and flat.size:
-        names = ", ".join(repr(target.model.reward.names[j]) for j in flat[:5])
+        names = ", ".join(quoted(target.model.reward.names[j]) for j in flat[:5])
         found.append(
             f"nearly every policy is nearly optimal for reward {names}{' …' if flat.size > 5 else ''}, which hardly "
             "differs between states: it is favoured whatever was chosen. Leave it out, or use scale_free=True."

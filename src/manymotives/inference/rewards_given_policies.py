@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.inference.device_integral import Device
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.integral import Judgement, integrate, judged
@@ -146,7 +146,7 @@ def _unexplained(target: OptimalityTarget, log_mass: np.ndarray) -> tuple[str, .
         return ()
     impossible = ~np.isfinite(log_mass)
     worst = int(np.argmax(impossible.sum(axis=0)))
-    count, who = int(impossible[:, worst].sum()), repr(target.tasks[worst])
+    count, who = int(impossible[:, worst].sum()), quoted(target.tasks[worst])
     if count == 0:
         return ()
     if count == len(log_mass):

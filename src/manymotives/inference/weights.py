@@ -7,7 +7,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 from jaxtyping import Float, Int
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.models import Target
 
 COLLAPSED = 10.0  # effective draws below which a posterior stands on a handful of proposals
@@ -99,8 +99,8 @@ def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], t
     if hopeless.size:
         who = target.tasks[int(np.flatnonzero(target.group == hopeless[0])[0])]
         raise InputError(
-            f"the choices of {who!r}, or of others with it, are impossible (log-likelihood −∞) under every draw from "
-            "the prior. Is the inverse temperature far too large?"
+            f"the choices of {quoted(who)}, or of others with it, are impossible (log-likelihood −∞) under "
+            "every draw from the prior. Is the inverse temperature far too large?"
         )
     columns = log_weight.T
     return Verdict(

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from manymotives.errors import InputError
-from manymotives.tables import Column, column_name
+from manymotives.errors import InputError, listed, quoted
+from manymotives.tables import MANY, Column, column_name
 
 USUAL: dict[str, tuple[str, ...]] = {
     "task": (
@@ -77,7 +77,7 @@ def choice_columns(columns: Sequence[str], given: Mapping[str, Column | None], f
         if usual[word] is None:
             raise InputError(
                 f"no column of {file} looks like the {word}. Name it with --{word}; its columns are "
-                f"{', '.join(map(repr, columns))}."
+                f"{listed(columns, MANY)}."
             )
     return Columns(**usual)  # type: ignore[arg-type]
 
@@ -95,7 +95,7 @@ def environment_columns(columns: Sequence[str], choices: Columns | None, file: s
     if missing:
         raise InputError(
             f"no column of {file} looks like the {missing[0].replace('_', ' ')}. An environment table has the columns "
-            f"state, action, next_state and probability; this one has {', '.join(map(repr, columns))}."
+            f"state, action, next_state and probability; this one has {listed(columns, MANY)}."
         )
     return {word: column for word, column in found.items() if column is not None}
 
@@ -106,7 +106,7 @@ def _usual(columns: Sequence[str], names: Sequence[str], word: str, file: str) -
         alike = [column for column in columns if _plain(column) == name]
         if len(alike) > 1:
             raise InputError(
-                f"columns {' and '.join(map(repr, alike))} of {file} could both be the {word.replace('_', ' ')}. "
+                f"columns {' and '.join(map(quoted, alike))} of {file} could both be the {word.replace('_', ' ')}. "
                 "Rename one of them."
             )
         if alike:

@@ -15,13 +15,14 @@ import pyarrow.parquet
 
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError, RowError
+from manymotives.errors import InputError, RowError, listed
 from manymotives.io.text import TextForm, form_of
 from manymotives.labels import Label
-from manymotives.tables import Column
+from manymotives.tables import MANY, Column
 
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0*)?")  # 7 and 7.0, as programs write whole numbers; 007 is a name
+ZONE = r"[Tt ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # at the end of a time
 HEADER = 2  # the number of the first row below the header, as a spreadsheet counts
 
 
@@ -145,11 +146,11 @@ def rows_of(path: str | Path, table: pd.DataFrame) -> Iterator[None]:
 
 
 def _check_columns(path: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
-    missing = [repr(column) for column in dict.fromkeys(wanted) if column not in known]
+    missing = [column for column in dict.fromkeys(wanted) if column not in known]
     if missing:
         raise InputError(
-            f"{path.name} has no column{'s' if len(missing) > 1 else ''} {', '.join(missing)}. Its columns are "
-            f"{', '.join(map(repr, known)) or 'none'}. Rename one of them, or name another."
+            f"{path.name} has no column{'s' if len(missing) > 1 else ''} {listed(missing, MANY)}. Its columns are "
+            f"{listed(known, MANY) or 'none'}. Rename one of them, or name another."
         )
 
 
@@ -269,12 +270,27 @@ def _as_numbers(column: pd.Series) -> pd.Series:
     texts = column.cat.categories
     values: Any = pd.to_numeric(pd.Series(texts), errors="coerce")
     if values.isna().any():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of times without a zone among others
-            values = pd.to_datetime(pd.Series(texts), format="ISO8601", errors="coerce")
-        if values.isna().any():
+        values = _as_times(pd.Series(texts))
+        if values is None:
             return column.astype(object)
     return pd.Series(values.reindex(column.cat.codes).to_numpy(), index=column.index)
+
+
+def _as_times(texts: pd.Series) -> pd.Series | None:
+    """Texts as times, in UTC where they have a zone; None where not all of them are times.
+
+    Where only some have a zone, each is left with what it has: whoever needs their order says that it is not known.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of times without a zone among others
+        values = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        if values.isna().any():
+            return None
+        bare = values.dt.tz_localize(None)
+    zoned = texts.str.contains(ZONE)
+    if zoned.all() or not zoned.any():
+        return bare
+    return pd.Series([time if has else time.tz_localize(None) for time, has in zip(values, zoned)], dtype=object)
 
 
 def _spelled_as(column: pd.Series, names: Sequence[Label]) -> pd.Series:

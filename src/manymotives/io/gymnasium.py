@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.transitions import handy
 
 
@@ -28,7 +28,7 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
         except gymnasium.error.Error as error:
             said = str(error).rstrip(". ")
             raise InputError(
-                f"Gymnasium cannot make {environment!r}: {said}. Correct the name, or install what has it."
+                f"Gymnasium cannot make {quoted(environment)}: {said}. Correct the name, or install what has it."
             ) from None
     raw = environment.unwrapped
     table = getattr(raw, "P", None)

@@ -7,7 +7,7 @@ import numpy as np
 
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.labels import Label
 
 WORDS = (("obs", "acts"), ("observations", "actions"))  # of imitation's trajectories, of Minari's episodes
@@ -59,7 +59,7 @@ def from_minari(datasets: Any, environment: Environment | None = None) -> Demons
         for word in ("observation_space", "action_space"):
             space = getattr(dataset.spec, word)
             if not hasattr(space, "n"):
-                raise InputError(f"the {word} of Minari's {task!r} is {space}: only discrete spaces can be read.")
+                raise InputError(f"the {word} of Minari's {quoted(task)} is {space}: only discrete spaces can be read.")
         made = list(dataset.iterate_episodes())
         episodes += made
         owners += [task] * len(made)
@@ -78,7 +78,7 @@ def _opened(dataset: Any) -> Any:
     try:
         return minari.load_dataset(dataset)
     except (FileNotFoundError, ValueError) as error:
-        raise InputError(f"Minari finds no dataset {dataset!r} here: {error}") from None
+        raise InputError(f"Minari finds no dataset {quoted(dataset)} here: {error}") from None
 
 
 def _whole(values: Any, word: str, number: int) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from manymotives.alignment import aligned
 from manymotives.choice import Softmax, SoftOptimal
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import DynamicsBelief, Place, known_part
@@ -91,9 +92,13 @@ class RewardPolicyModel:
         places = np.flatnonzero(exists)
         num_rewards = len(places) if features is None else features.shape[1]
         if features is not None and isinstance(reward, GaussianReward):
-            reward.feature_names(num_rewards)  # wrong ones are better found before the work than after it
+            rewarded = reward.feature_names(num_rewards)  # wrong ones are better found before the work than after it
+        else:
+            states, actions = environment.states, environment.actions
+            pairs = [(states[place // len(actions)], actions[place % len(actions)]) for place in places]
+            rewarded = tuple(pairs) if on == "state_action" else states
         arrays, blocks, temperature, lapse = coordinates_of(
-            reward.component, reward.words, self.inverse_temperature, self.choice.lapse, num_rewards
+            reward.component, reward.words, self.inverse_temperature, self.choice.lapse, rewarded
         )
         anatomy = Anatomy(
             **arrays,
@@ -131,7 +136,7 @@ def _known(value: Any, tasks: tuple[Any, ...], word: str) -> np.ndarray:
     """One number for each task; not read where it is inferred."""
     if isinstance(value, Prior):
         return np.full(len(tasks), np.nan)
-    numbers = np.asarray(value, dtype=float)
+    numbers = np.asarray(aligned(value, word, task=None if tasks == (EVERYBODY,) else tasks), dtype=float)
     if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != len(tasks)):
         raise InputError(
             f"{word} must be one number or one for each of {len(tasks)} tasks; found {list(numbers.shape)}."

@@ -7,6 +7,7 @@ choices.
 `families` says what a coordinate is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from manymotives import families
+from manymotives.alignment import aligned
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
+from manymotives.labels import Label
 from manymotives.models.likelihood import COLDEST, HOTTEST, log_likelihoods
 from manymotives.planning import plan
 from manymotives.priors import Prior
@@ -216,7 +219,8 @@ def checked_choices(environment: Environment, demonstrations: Demonstrations) ->
     if impossible.any():
         state, action = np.argwhere(impossible)[0]
         raise InputError(
-            f"action {environment.actions[action]!r} was taken in state {environment.states[state]!r}, where the "
+            f"action {quoted(environment.actions[action])} was taken in state "
+            f"{quoted(environment.states[state])}, where the "
             "environment does not have it."
         )
     return counts
@@ -227,7 +231,7 @@ def check_everyone_chose(demonstrations: Demonstrations, counts: np.ndarray) -> 
     silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
     if silent:
         raise InputError(
-            f"no choices were recorded for {', '.join(map(repr, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
+            f"no choices were recorded for {', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
             "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
         )
 
@@ -245,11 +249,11 @@ def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.n
 
 
 def coordinates_of(
-    reward: Prior, words: tuple[str, ...], temperature: Any, lapse: Any, num_rewards: int
+    reward: Prior, words: tuple[str, ...], temperature: Any, lapse: Any, rewarded: Sequence[Label]
 ) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
     """Arrays of `Anatomy` for a reward prior's components, then temperature and lapse where they are inferred.
 
-    `words` are what the parameters of the reward's components are called.
+    `words` are what the parameters of the reward's components are called; `rewarded` what has a component.
     """
     kinds: list[int] = []
     source: list[list[int]] = []
@@ -280,14 +284,15 @@ def coordinates_of(
         return begin
 
     def sized(number: Any, size: int, what: str) -> np.ndarray:
-        values = np.asarray(number, dtype=float)
+        labels = rewarded if what.startswith("reward,") else None
+        values = np.asarray(aligned(number, what, reward=labels), dtype=float)
         if values.ndim > 1 or (values.ndim == 1 and len(values) != size):
             raise InputError(
                 f"{what} must be one number or {size} of them; found an array of shape {list(values.shape)}."
             )
         return np.broadcast_to(values, (size,))
 
-    add("reward", reward, num_rewards, words)
+    add("reward", reward, len(rewarded), words)
     places = []
     for name, given in (("inverse_temperature", temperature), ("lapse", lapse)):
         places.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)

@@ -8,9 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import Bool
 
+from manymotives.alignment import aligned
 from manymotives.dynamics import DynamicsBelief
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 
 LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states
 CONSTANT = 1e-11  # of the size of values: a span below this is rounding
@@ -49,7 +50,9 @@ def check_known(environment: Any) -> None:
 def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
     """Rewards with the shape that `on` promises; zero in terminal states where they lie on pairs."""
     if on not in ("state", "state_action"):
-        raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
+        raise InputError(f'on must be "state" or "state_action"; found {quoted(on)}.')
+    axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+    rewards = aligned(rewards, "rewards", **axes)
     is_jax = isinstance(rewards, jax.Array)
     values = rewards if is_jax else _numbers(rewards, "rewards")
     if is_jax and values.dtype in (jax.numpy.float16, jax.numpy.bfloat16):
@@ -67,7 +70,9 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
     if not is_jax and values.size and not (values.max() < REWARD_LIMIT and values.min() > -REWARD_LIMIT):
         place = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
         state = environment.states[place[-len(expected)]]
-        raise InputError(f"the reward of state {state!r} is {values[tuple(place)]:g}. Rewards are finite numbers.")
+        raise InputError(
+            f"the reward of state {quoted(state)} is {values[tuple(place)]:g}. Rewards are finite numbers."
+        )
     if on == "state":
         return Rewards(values[..., None], values.shape[:-1], is_jax)
     # nothing is chosen in a terminal state, so no pair is rewarded there
@@ -77,6 +82,7 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
 
 def checked_policies(environment: Environment, policies: Any) -> Any:
     """Probabilities [..., S, A] over available actions; rows of terminal states do not matter."""
+    policies = aligned(policies, "policies", state=environment.states, action=environment.actions)
     is_jax = isinstance(policies, jax.Array)
     values = policies if is_jax else _numbers(policies, "policies")
     expected = (environment.num_states, environment.num_actions)
@@ -101,9 +107,11 @@ def checked_policies(environment: Environment, policies: Any) -> Any:
         found = values[np.nonzero(wrong.any(axis=(-2, -1)))][0] if values.ndim > 2 else values
         name = environment.states[state]
         if abs(found[state].sum() - 1) > 1e-6:
-            raise InputError(f"a policy's probabilities in state {name!r} sum to {found[state].sum():.6g}, not 1.")
+            raise InputError(
+                f"a policy's probabilities in state {quoted(name)} sum to {found[state].sum():.6g}, not 1."
+            )
         raise InputError(
-            f"a policy plays action {environment.actions[action]!r} in state {name!r} with probability "
+            f"a policy plays action {quoted(environment.actions[action])} in state {quoted(name)} with probability "
             f"{found[state, action]:.6g}: it does not exist there, or that is no probability."
         )
     return values
@@ -115,7 +123,7 @@ def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) 
         return None
     if isinstance(start, jax.core.Tracer):
         return jax.numpy.broadcast_to(start, (*batch, environment.num_states))
-    actions = np.asarray(start)
+    actions = np.asarray(aligned(start, "start", state=environment.states))
     if actions.shape[-1:] != (environment.num_states,) or not np.issubdtype(actions.dtype, np.integer):
         raise InputError(
             f"start must hold action indices of shape [..., {environment.num_states}]; found {actions.dtype} of shape "
@@ -127,7 +135,9 @@ def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) 
     exists = allowed_actions(environment)[np.arange(environment.num_states), actions]
     if not exists.all():
         state = np.argwhere(~exists)[0][-1]
-        raise InputError(f"start plays an action in state {environment.states[state]!r} that does not exist there.")
+        raise InputError(
+            f"start plays an action in state {quoted(environment.states[state])} that does not exist there."
+        )
     try:
         return np.broadcast_to(actions, (*batch, environment.num_states))
     except ValueError:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from manymotives.alignment import aligned
 from manymotives.errors import InputError
 from manymotives.labels import Label
 from manymotives.plots.common import COLOURS, written
@@ -39,6 +40,8 @@ def plot_rewards(
         )
     names = posterior.rewards["task"].values.tolist()
     chosen = names[:12] if tasks is None else list(tasks)
+    if truth is not None:
+        truth = np.asarray(aligned(truth, "truth", task=names, state=posterior.environment.states))
     frame = posterior.to_frame(of="state", tasks=chosen, canonical=canonical)
     prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
@@ -60,7 +63,7 @@ def plot_rewards(
         panel.plot(rows_of["mean"], place, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
         if truth is not None:
             panel.plot(
-                np.asarray(truth)[names.index(name)],
+                truth[names.index(name)],
                 place,
                 "D",
                 markerfacecolor="none",

@@ -5,11 +5,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Float, Integer
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from manymotives.alignment import aligned
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
 from manymotives.errors import InputError
@@ -21,7 +21,7 @@ def plot_choices(
     demonstrations: Demonstrations,
     action: Label,
     *,
-    best: Integer[np.ndarray, "task S"] | None = None,
+    best: Any = None,
     axes: Axes | None = None,
 ) -> Axes:
     """How often each task chose one action in each state: the area of a square is the number of choices.
@@ -37,6 +37,8 @@ def plot_choices(
     chosen = index_of(action, demonstrations.actions, "action")
     counts = demonstrations.counts
     made = counts.sum(axis=2)
+    if best is not None:
+        best = np.asarray(aligned(best, "best", task=demonstrations.tasks, state=demonstrations.states))
     if best is not None and best.shape != made.shape:
         raise InputError(f"best must have the shape {list(made.shape)} (tasks, states); found {list(best.shape)}.")
     axes = axes_for(axes, made.shape)
@@ -56,7 +58,7 @@ def plot_choices(
 
 
 def plot_table(
-    values: Float[np.ndarray, "task S"],
+    values: Any,
     tasks: tuple[Label, ...],
     states: tuple[Label, ...],
     *,
@@ -64,7 +66,8 @@ def plot_table(
     bar_label: str,
     axes: Axes | None = None,
 ) -> Axes:
-    """A number for each task and state, as a heat map."""
+    """A number for each task and state [task, S], as a heat map."""
+    values = np.asarray(aligned(values, "values", task=tasks, state=states), dtype=float)
     axes = axes_for(axes, values.shape)
     ramp = ListedColormap(plt.get_cmap("Blues")(np.linspace(0.05, 0.95, 256)))
     image = axes.imshow(values, cmap=ramp, vmin=min(0.0, float(values.min())), aspect="auto")
@@ -81,12 +84,14 @@ def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequen
         raise InputError("this environment has no coordinates to draw its states at.")
     spots = np.asarray(environment.coordinates, dtype=float)
     tall, wide = np.ptp(spots[:, 1]) + 1, np.ptp(spots[:, 0]) + 1
+    named = {"task": tasks, "state": environment.states}
+    tables = {title: np.asarray(aligned(values, f"{title!r}", **named)) for title, values in tables.items()}
     top = max(float(np.max(values)) for values in tables.values())
     size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(tables) * tall / wide)
     figure, panels = plt.subplots(len(tables), len(tasks), figsize=size, squeeze=False, layout="constrained")
     for row, (title, values) in zip(panels, tables.items()):
         for column, panel in enumerate(row):
-            marks = panel.scatter(*spots.T, c=np.asarray(values)[column], cmap="Blues", vmin=0, vmax=top, marker="s")
+            marks = panel.scatter(*spots.T, c=values[column], cmap="Blues", vmin=0, vmax=top, marker="s")
             panel.set_xlim(spots[:, 0].min() - 0.5, spots[:, 0].max() + 0.5)
             panel.set_ylim(spots[:, 1].min() - 0.5, spots[:, 1].max() + 0.5)
             panel.set_aspect("equal")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from manymotives.alignment import aligned
 from manymotives.errors import InputError
 from manymotives.findings import (
     FeatureWeights,
@@ -68,7 +69,11 @@ def _canonical_truth(posterior: Posterior, truth: Any) -> np.ndarray:
     environment, on = posterior.environment, posterior.model.reward.on
     size = (len(posterior.tasks), *environment.available.shape[: posterior._reward_axes])
     try:
-        values = np.asarray(truth, dtype=float)
+        axes = {"state": environment.states, "action": environment.actions}
+        named = dict(list(axes.items())[: posterior._reward_axes])
+        values = np.asarray(aligned(truth, "truth", task=posterior.tasks, **named), dtype=float)
+    except InputError:
+        raise
     except (TypeError, ValueError):
         raise InputError("truth must be numbers: the true reward of each task and state.") from None
     if values.shape != size or not np.isfinite(values).all():

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import Place
 from manymotives.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.fit import WAYS, fit, method_of
 from manymotives.inference import OptimalityMonteCarlo
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -81,7 +81,7 @@ def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     posterior = thing if isinstance(thing, Posterior) else None
     model = thing if posterior is None else posterior.model
     if not isinstance(model, RewardPolicyModel | PolicyOptimalityModel):
-        raise InputError(f"a model or a posterior is scored, or several of them; found {thing!r}.")
+        raise InputError(f"a model or a posterior is scored, or several of them; found {quoted(thing)}.")
     fits = isinstance(method, OptimalityMonteCarlo) == isinstance(model, PolicyOptimalityModel)
     if method is not None and fits:
         chosen = method

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, listed, quoted
 from manymotives.scoring.basis import Basis
 from manymotives.writing import whole_file
 
@@ -65,8 +65,8 @@ class Score:
     def against(self, model: str) -> pd.DataFrame:
         """The table with another rung as the one that differences are taken from."""
         if model not in set(self.by_task["model"]):
-            known = ", ".join(map(repr, dict.fromkeys(self.by_task["model"])))
-            raise InputError(f"there is no rung {model!r}. The rungs are {known}.")
+            known = listed(dict.fromkeys(self.by_task["model"]), 20)
+            raise InputError(f"there is no rung {quoted(model)}. The rungs are {known}.")
         return Score(self.hold_out, model, self.by_task, self.how, self.settings, self.warnings, self.basis).table
 
     # ---- files ---------------------------------------------------------------------------------------------

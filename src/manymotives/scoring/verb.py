@@ -10,7 +10,7 @@ from manymotives.archive import plain_labels
 from manymotives.demonstrations import Demonstrations
 from manymotives.dynamics import Place, known_part
 from manymotives.environment import Environment
-from manymotives.errors import InputError, listed
+from manymotives.errors import InputError, listed, quoted
 from manymotives.fit import fit
 from manymotives.inference import Progress
 from manymotives.inference.weights import UNRELIABLE
@@ -72,9 +72,9 @@ def score(
         task left out by itself (PSIS-LOO), and an error says where that cannot be trusted.
     """
     if hold_out not in HOLD_OUT:
-        raise InputError(f'hold_out must be "episodes" or "tasks"; found {hold_out!r}.')
+        raise InputError(f'hold_out must be "episodes" or "tasks"; found {quoted(hold_out)}.')
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
+        raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
     seed, first = int(seed), _checked_first(first)
     contenders, asked = contenders_of(model, method, () if beside is None and not refits else beside)
     place, demonstrations = _shared_data(contenders, environment, demonstrations)
@@ -181,10 +181,10 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
     if not prediction.pareto_k > UNRELIABLE:  # also where none were asked for
         return
     split, demonstrations = book.splits[number], book.demonstrations
-    task = repr(demonstrations.tasks[split.task])
+    task = quoted(demonstrations.tasks[split.task])
     if book.hold_out == "episodes":
         name = demonstrations.episodes[demonstrations.episode[split.tested][0]]
-        what = f"episode {name!r} of {task}"
+        what = f"episode {quoted(name)} of {task}"
     else:
         what = f"the choices of {task}" + (f" after its first {split.own_episodes}" if split.own_episodes else "")
     if np.isfinite(prediction.pareto_k):
@@ -300,5 +300,5 @@ def _shared_data(
 def _checked_first(first: Any) -> tuple[int, ...]:
     listed = (first,) if isinstance(first, int | np.integer) else tuple(first)
     if not listed or any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in listed):
-        raise InputError(f"first must hold numbers of episodes, such as (0, 1, 4); found {first!r}.")
+        raise InputError(f"first must hold numbers of episodes, such as (0, 1, 4); found {quoted(first)}.")
     return tuple(sorted({int(n) for n in listed}))

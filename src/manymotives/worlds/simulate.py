@@ -1,10 +1,12 @@
 """What agents with known motives would do: rewards in, demonstrations out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from manymotives.alignment import aligned, is_labelled
 from manymotives.choice import ChoiceRule
 from manymotives.demonstrations import Demonstrations
 from manymotives.environment import Environment
@@ -46,6 +48,8 @@ def simulate(
     """
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
+    axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+    rewards = aligned(rewards, "rewards", task=None if tasks is None else tuple(tasks), **axes)
     given = checked_rewards(environment, np.asarray(rewards, dtype=float), on)
     if len(given.batch) > 1:
         raise InputError(
@@ -91,7 +95,12 @@ def simulate(
             )
             walks.append(rows[learner.burn_in :])
     else:
-        policies = demonstrator.policies(environment, rewards, on=on)
+        acting: Any = demonstrator
+        for word in ("inverse_temperature", "lapse"):  # one for each task, perhaps by name
+            value = getattr(demonstrator, word, None)
+            if is_labelled(value):
+                acting = replace(acting, **{word: aligned(value, word, task=names)})
+        policies = acting.policies(environment, rewards, on=on)
         policies = policies.reshape(num_tasks, environment.num_states, environment.num_actions)
         for policy, stream in zip(np.cumsum(policies, axis=-1), streams):
             uniforms = stream.random((episodes, steps + 1, 2))
