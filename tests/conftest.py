@@ -36,6 +36,7 @@ COMPILED = {
     "manymotives.planning.lanes",
     "manymotives.planning.loss_kernels",
     "manymotives.planning.updates",
+    "manymotives.planning.factors",
     "manymotives.planning.warm",
     "manymotives.worlds.walks",
 }

@@ -377,6 +377,35 @@ def test_a_long_chain_may_take_more_steps_than_the_usual_cap():
     assert found.converged
 
 
+@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+@pytest.mark.parametrize("log_temperature", [7.0, 50.0, 700.0, 709.7])
+def test_ever_colder_soft_plans_become_greedy_ones(way, log_temperature, monkeypatch):
+    """c q overflows, and is rounded by more than a softmax bears; c (q − max q) is at most 0 by construction."""
+    environment = mm.worlds.GridWorld((4, 5), slip=0.1, discount=0.99)
+    rewards = np.random.default_rng(0).normal(size=(2, 20))
+    rewards[1] = np.round(rewards[1])  # ties
+    expected = mm.plan(environment, rewards)
+    found = planners(monkeypatch)[way](environment, rewards, inverse_temperature=np.exp(log_temperature))
+    assert np.all(found.converged)
+    # soft values lie above greedy ones, by log A / c a step at most
+    above = np.log(environment.num_actions) / np.exp(log_temperature) / (1 - environment.discount)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-12, atol=above)
+    np.testing.assert_allclose(np.asarray(found.policy).sum(axis=-1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("soft", [None, 2.0])
+def test_many_rewards_in_a_sparse_environment_are_planned_for_as_one_is(soft):
+    environment = mm.worlds.GridWorld((12, 13), slip=0.1, discount=0.95)
+    rewards = np.random.default_rng(0).normal(size=(9, 156))
+    found = mm.plan(environment, rewards, inverse_temperature=soft)
+    assert found.converged.all()
+    for n in range(9):
+        alone = mm.plan(environment, rewards[n], inverse_temperature=soft)
+        # residuals of both are at rounding: values differ by 1 / (1 − γ) times that
+        np.testing.assert_allclose(found.value[n], alone.value, atol=64 * 2**-52 * 20 * np.abs(alone.value).max())
+        np.testing.assert_array_equal(found.actions[n], alone.actions)
+
+
 def test_what_builds_on_a_plan_that_did_not_converge_says_so(monkeypatch):
     environment = mm.worlds.RandomMDP(states=30, actions=4, seed=0, discount=0.99)
     rewards = np.random.default_rng(0).normal(size=(64, 30))

@@ -23,7 +23,7 @@ def test_updated_plans_are_plans(name, on, step):
     """Over more changes than an inverse is kept for."""
     environment = PLACES[name]
     size, actions = environment.num_states, environment.num_actions
-    world = world_of(environment, inverses=2)
+    world = world_of(environment, rewards=2)
     assert world.by_updates
     per_state = 1 if on == "state" else actions
     plans = empty_plans(world, 16, per_state)
@@ -45,7 +45,7 @@ def test_updated_plans_are_plans(name, on, step):
 
 def test_the_first_plan_may_begin_from_actions_that_do_not_exist():
     environment = PLACES["a labyrinth with missing actions"]
-    world = world_of(environment, inverses=1)
+    world = world_of(environment, rewards=1)
     plans = empty_plans(world, 16, 1)
     plans.rewards[0, :, 0] = np.random.default_rng(0).normal(size=environment.num_states)
     _plan_again(world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
@@ -61,7 +61,7 @@ def test_gradients_go_back_through_updated_plans(name):
     pull[:, ~environment.available] = 0.0
     found = []
     for inverses in (0, 4):
-        world = world_of(environment, inverses=inverses)
+        world = world_of(environment, rewards=inverses)
         plans = empty_plans(world, 16, 1)
         plans.actions[:] = environment.available.argmax(axis=1)
         plans.rewards[:] = rewards

@@ -48,7 +48,7 @@ def fit_in_blocks(
     seed: int = 0,
     resume: bool = False,
     every: float = EVERY,
-    progress: bool = True,
+    progress: bool | Progress = True,
     said: Said | None = None,
 ) -> Posterior:
     """The posterior, saved to `path`, where also the last checkpoint lies until it is whole.
@@ -64,10 +64,11 @@ def fit_in_blocks(
         posterior = _marked(made, method, identity)
         posterior.save(path)
         return posterior
+    shown = progress if isinstance(progress, Progress) else Progress(progress)
     chains, warmup = getattr(method, "chains", 1), getattr(method, "warmup", 0)
     begun = 0 if posterior is None else chains * (warmup + _made(posterior))
     speed, before = 0.0, 0
-    with _presses() as pressed, Progress(progress).of(begun, "draws") as whole:
+    with _presses() as pressed, shown.of(begun, "draws") as whole:
         bar = InParts(whole, begun)
         while posterior is None or not _is_finished(posterior, method):
             done = 0 if posterior is None else _made(posterior)

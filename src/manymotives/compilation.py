@@ -18,6 +18,7 @@ from manymotives.inference.latent import latent_draws
 from manymotives.inference.sweeps import Data, Proposal, State, Tally, hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
+from manymotives.planning.factors import no_elimination
 from manymotives.planning.warm import World
 from manymotives.worlds import Chain as Corridor
 
@@ -60,7 +61,7 @@ def sampler_signature() -> tuple[Any, ...]:
     anatomy: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
     examples = (
         np.random.default_rng(0),
-        World(two, whole, whole, one, one > 0, 1, 1, 0.5, planner=0, puller=0, by_updates=False),
+        World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
         type(target.anatomy)(*anatomy),
         Data(three, one, one, trial_judge=0, path_judge=0),
         State(two, two, three, two, wholes, one, two, two, two),

@@ -18,6 +18,7 @@ from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.compilation import is_compiled
 from manymotives.errors import InputError
 from manymotives.fit import load
+from manymotives.inference.progress import Progress, Quiet
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.posterior import Posterior
 from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
@@ -195,7 +196,7 @@ def fit(
             seed=seed,
             resume=resume and not force,
             every=checkpoint,
-            progress=not as_json,
+            progress=Quiet() if as_json else Progress(),
             said=None if as_json or Console(stderr=True).is_terminal else _said(target),  # a terminal has a bar
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)

@@ -14,6 +14,7 @@ from manymotives.inference.carry import carry_directions
 from manymotives.inference.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.curvature import frames, is_guide, peaks
 from manymotives.inference.draws import Draws
+from manymotives.inference.forecast import seconds_of_a_draw
 from manymotives.inference.latent import latent_draws, latent_room
 from manymotives.inference.paths import prepare_paths
 from manymotives.inference.progress import Progress
@@ -90,7 +91,9 @@ def run_chains(
                 for future in done:
                     if future.exception() is not None:
                         stop.set()
-                report.update(sum(chain.done for chain in made), _note(made))
+                finished = sum(chain.done for chain in made)
+                each = np.mean([chain.seconds_each for chain in made]) / min(chains, cores())
+                report.update(finished, _note(made, report.outlook(finished, float(each))))
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()
@@ -120,10 +123,11 @@ def run_chains(
     )
 
 
-def _note(made: list["Chain"]) -> str:
-    """Whether chains warm up still, and what is accepted by those that have begun."""
+def _note(made: list["Chain"], outlook: str) -> str:
+    """Whether chains warm up still, how long it takes, and what is accepted by those that have begun."""
     known = [chain.acceptance for chain in made if np.isfinite(chain.acceptance)]
     words = ["warming up"] if any(not chain.is_warm for chain in made) else []
+    words += [outlook] if outlook else []
     return ", ".join(words + ([f"accepted {np.mean(known):.0%}"] if known else []))
 
 
@@ -137,7 +141,7 @@ class Chain:
         self.follows = kernel is hamiltonian_draws
         self.is_curved = self.follows and target.num_coordinates > MANY
         self.walk_size = 0 if self.follows and _only_follows(target) else walk_size
-        self.world = world_of(target.environment, 0 if target.anatomy.is_soft else target.num_tasks)
+        self.world = world_of(target.environment, target.num_tasks, target.anatomy.is_soft)
         self.unknown = None if target.belief is None else Unknown(target.belief, self.world)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
@@ -145,7 +149,7 @@ class Chain:
         self.anatomy = Anatomy(*parts)
         self.data = data_of(target, self.world, self.follows)
         self.done = self.kept = 0
-        self.acceptance = float("nan")
+        self.acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
         self.state: State
         self.proposal: Proposal
@@ -154,6 +158,7 @@ class Chain:
         """Warm up, then draw; blocks of a fixed length, so that one can stop in between."""
         if not self.is_restored:
             self.begin()
+            self.seconds_each = seconds_of_a_draw(self, thin)
             self.warm_up(warmup, thin, stop)
         self.is_warm = True
         num_tasks, num_coordinates = self.target.num_tasks, self.target.num_coordinates

@@ -31,7 +31,9 @@ from manymotives.rewards import NORMALISED
 ROUNDS = 30
 AVERAGED = 10  # the last rounds, whose populations are averaged
 STEP, SHRINKAGE = 1.0, 0.9  # how far a hyperparameter's coordinate may move in the first round, and in each next one
-WARMUP, DRAWS, THIN = 50, 200, 3  # of a round's Metropolis run
+WARMUP, DRAWS, THIN = 50, 200, 3  # of a round's Metropolis run …
+LONG = 4_000  # … as long as there are no more states × tasks than this; beyond, plans take most of the time:
+SHORT = 100, 1  # draws and thinning then, and proposals adapt in the first rounds and in every fifth
 LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
 
 
@@ -92,13 +94,16 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
     hyper = np.repeat(middle[None], target.num_groups, axis=0)
     seen = []
     rounds = ROUNDS if target.num_hyper else 2
+    is_short = target.environment.num_states * target.num_tasks > LONG
+    draws, thin = SHORT if is_short else (DRAWS, THIN)
     with progress.of(rounds, "rounds") as report:
         for number in range(rounds):
             chain.set_population(hyper)
-            chain.warm_up(WARMUP, THIN, threading.Event())
-            tasks = np.empty((DRAWS, target.num_tasks, target.num_coordinates))
-            spare = np.empty((DRAWS, target.num_groups, target.num_hyper)), np.empty((DRAWS, target.num_tasks))
-            chain.advance(THIN, tasks, *spare, chain.tally())
+            if not is_short or number < 3 or number % 5 == 0:
+                chain.warm_up(WARMUP, thin, threading.Event())
+            tasks = np.empty((draws, target.num_tasks, target.num_coordinates))
+            spare = np.empty((draws, target.num_groups, target.num_hyper)), np.empty((draws, target.num_tasks))
+            chain.advance(thin, tasks, *spare, chain.tally())
             if target.num_hyper:
                 reach = STEP * SHRINKAGE**number
                 hyper = np.stack([_uphill(target, tasks, hyper[g], g, reach) for g in range(target.num_groups)])

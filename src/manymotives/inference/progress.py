@@ -11,6 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 BETWEEN = 30.0  # seconds from one line in a log to the next
+TOLD = 60.0  # seconds left of a run that somebody without a bar is told of
+LONG = 300.0  # seconds left of a run that comes with advice
+ADVICE = (
+    "What makes it shorter: rewards made of a few features, such as GaussianReward(features=...), instead of one for "
+    "each state; fewer states; method=EmpiricalBayes() for a first look."
+)
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Progress:
         )
         with Bar(*columns, console=console, transient=True, disable=not visible, refresh_per_second=4) as bar:
             task = bar.add_task(unit, total=total, rate="", note="", visible=False)
-            yield Report(bar, task, unit, time.monotonic())
+            yield Report(bar, task, unit, time.monotonic(), speaks=self.shown)
         sys.stderr.flush()
 
     def aside(self) -> "Progress":
@@ -51,6 +57,15 @@ class Logged(Progress):
     def of(self, total: int, unit: str) -> Iterator["Report"]:
         with super().of(total, unit) as report:
             yield report if not (report.bar.disable and self.shown) else Lines(**vars(report), total=total)
+
+
+class Quiet(Progress):
+    """No bar, wherever it is: a long run is told of all the same, on the error stream."""
+
+    @contextmanager
+    def of(self, total: int, unit: str) -> Iterator["Report"]:
+        with Progress(False).of(total, unit) as report:
+            yield replace(report, speaks=self.shown)
 
 
 class InParts(Progress):
@@ -83,12 +98,39 @@ class Report:
     begin: float
     before: int = 0  # pieces of earlier parts
     begun: int = 0  # pieces done before `begin`
+    speaks: bool = False  # whether a long run is told of in words
+    has_spoken: bool = False
 
     def update(self, done: int, note: str = "") -> None:
         """So much is done."""
         elapsed, made = time.monotonic() - self.begin, self.before + done
         rate = f"{(made - self.begun) / elapsed:,.0f} {self.unit}/s" if made > self.begun else ""
         self.bar.update(self.task, completed=made, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]
+
+    def outlook(self, done: int, seconds_each: float) -> str:
+        """How much is done and how long the rest takes, in words; NaN seconds: not known before the first is done.
+
+        A long run is told of once: where there is no bar, by a line; with advice, where it is very long.
+        """
+        total = next(task.total for task in self.bar.tasks if task.id == self.task) or 0
+        made = self.before + done - self.begun
+        if made > 0:
+            seconds_each = (time.monotonic() - self.begin) / made
+        left = (total - self.before - done) * seconds_each
+        if not left > 0:
+            return ""
+        if self.speaks and not self.has_spoken and left > (TOLD if self.bar.disable else LONG):
+            self.has_spoken = True
+            line = f"This takes about {in_words(left)}, as far as one can tell."
+            self.bar.console.print(f"{line} {ADVICE}" if left > LONG else line, highlight=False, soft_wrap=True)
+        return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
+
+
+def in_words(seconds: float) -> str:
+    """A duration as one says it: 40 s, 12 min, 3 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.0f} h"
 
 
 @dataclass

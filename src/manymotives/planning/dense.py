@@ -76,15 +76,18 @@ def plan_one(
         size = jnp.abs(value).max() + size_of_rewards
         return rounding(size, value.size, float(np.finfo(value.dtype).eps))
 
-    def soft_value(c: Array, q: Array) -> Array:
+    def soft_choice(c: Array, q: Array) -> tuple[Array, Array]:
+        """softmax(c q) and log Σ exp(c q) / c. Below the best, then times c: never above 0, whatever c and rounding."""
+        best = lax.stop_gradient(q.max(axis=1, keepdims=True))  # neither result depends on it
         # −inf times a derivative of 0 is no number: actions that do not exist are left out, not sent to −inf
-        return jax.nn.logsumexp(c * jnp.where(allowed, q, 0), axis=1, where=allowed) / c
+        weight = jnp.where(allowed, jnp.exp(c * jnp.where(allowed, q - best, 0)), 0)
+        total = weight.sum(axis=1, keepdims=True)
+        return weight / total, (best + jnp.log(total) / c)[:, 0]
 
     def improve(q: Array, policy: Array, slack: Array) -> tuple[Array, Array, Array]:
         """A better policy, its one-step value, and whether it differs from the one it came from."""
         if soft:
-            value = soft_value(frozen_temperature, q)
-            return jax.nn.softmax(frozen_temperature * q, axis=1), value, jnp.array(True)
+            return *soft_choice(frozen_temperature, q), jnp.array(True)
         best = q.max(axis=1)
         taken = jnp.where(policy > 0, q, 0).sum(axis=1)
         better = best > taken + slack  # ties keep the action taken, so that equal actions cannot take turns
@@ -119,7 +122,7 @@ def plan_one(
 
     value = evaluate_one(transitions, policy, rewards - shift * leaks, inverse_temperature, soft)
     q = backup(rewards, shift, value)
-    one_step = soft_value(inverse_temperature, q) if soft else jnp.where(policy > 0, q, 0).sum(axis=1)
+    one_step = soft_choice(inverse_temperature, q)[1] if soft else jnp.where(policy > 0, q, 0).sum(axis=1)
     residual = residual + float(np.finfo(q.dtype).eps) * jnp.abs(shift)  # the sum below is rounded too
     tied = q >= q.max(axis=1, keepdims=True) - slack_of(value)
     return Solution(q + shift, one_step + shift, tied.argmax(axis=1), residual, solves)

@@ -4,6 +4,8 @@ Gauss–Seidel sweeps, forwards and backwards, carry the news of a distant rewar
 then makes the plan exact: policies on the way are evaluated roughly, by a few BiCGStab steps; the last ones exactly,
 by a sparse factorisation where the environment's graph is narrow enough for its factors to stay small (grids, chains,
 trees), by BiCGStab to the end where it is not (there, states mix fast). No S × S array is ever made.
+
+Many rewards in an environment of some hundred states, whose factors are small: compiled Newton steps (`factors`).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +17,23 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.special import logsumexp, softmax
 
 from manymotives.environment import Environment
+from manymotives.planning.compiled import in_parallel
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores, rounding
+from manymotives.planning.warm import World, _plan_again, empty_plans, world_of
 
 FIRST_SWEEPS = 20  # before the first policy is evaluated
 MORE_SWEEPS = 100  # at a time, where rough evaluation fails …
 LAST_SWEEP = 420  # … up to so many, unless the discount makes sweeping hopeless
 ROUGH = 0.1  # how far a rough evaluation reduces the residual …
 ROUGH_STEPS = 60  # … within so many steps, or it has failed
+ROUGH_EVALUATIONS = 50  # of soft policies: where these do not settle, they never do (inexact Newton steps may cycle)
 FACTOR_ENTRIES = 2e8  # states × bandwidth, a bound on the entries of the factors (in practice a tenth of it)
 KRYLOV_STEPS = 1000
+MANY = 8  # rewards, from which on compiled steps are worth their preparation
+TOGETHER = 64  # rewards planned for in one call, each with its factors
 THREADED = 2_000  # states: plans for fewer spend their time in Python, which threads would only fight over
 
 
@@ -62,16 +68,46 @@ def plan_sparse(
         q[b], value[b], residual[b], solves[b] = _plan_one(graph, on_pairs, temperature, first)
         q[b][~graph.allowed] = -np.inf
 
-    if num_rewards == 1 or environment.num_states < THREADED:
-        for b in range(num_rewards):
+    world = _world_of(environment) if num_rewards >= MANY and start is None else None
+    residual[:] = np.inf
+    if world is not None:
+        _plan_many(world, rewards, temperatures, q, value, residual, solves)
+    left = np.flatnonzero(~np.isfinite(residual)).tolist()
+    if len(left) < 2 or environment.num_states < THREADED:
+        for b in left:
             work(b)
     else:
         with ThreadPoolExecutor(cores()) as pool:
-            list(pool.map(work, range(num_rewards)))
+            list(pool.map(work, left))
     longest = int(np.diff(graph.transitions.indptr).max())
     slack = rounding(np.abs(value).max(axis=1), longest, EPSILON)
     actions = (q >= (q.max(axis=2) - slack[:, None])[..., None]).argmax(axis=2)
     return Solution(q, value, actions, residual, solves)
+
+
+def _plan_many(
+    world: World,
+    rewards: np.ndarray,
+    temperatures: np.ndarray | None,
+    q: np.ndarray,
+    value: np.ndarray,
+    residual: np.ndarray,
+    solves: np.ndarray,
+) -> None:
+    """Fill q, value, residual (inf where it failed) and solves by `factors`."""
+
+    def work(begin: int, end: int) -> None:
+        for first in range(begin, end, TOGETHER):
+            part = slice(first, min(first + TOGETHER, end))
+            count = part.stop - first
+            plans = empty_plans(world, count, rewards.shape[2])
+            plans.rewards[:] = rewards[part]
+            if temperatures is not None:
+                plans.temperature[:] = temperatures[part]
+            _plan_again(world, plans, temperatures is not None, count)
+            q[part], value[part], residual[part], solves[part] = plans.q, plans.value, plans.residual, plans.solves
+
+    in_parallel(work, len(rewards), cost=20 * len(world.elimination.indices))
 
 
 def evaluate_sparse(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
@@ -104,10 +140,15 @@ def _plan_one(
         """q, one-step value, and a policy no worse: its actions, its probabilities (None: those actions), its gain."""
         q = rewards + (transitions @ value).reshape(rewards.shape)
         if temperature is not None:
-            one_step = logsumexp(temperature * q, axis=1) / temperature
-            policy = softmax(temperature * q, axis=1)
+            best = q.argmax(axis=1)
+            largest = q[everywhere, best]
+            with np.errstate(over="ignore"):  # of what does not exist, or is never done at this temperature
+                policy = np.exp(temperature * (q - largest[:, None]))  # never above 1, whatever rounding does
+            total = policy.sum(axis=1)
+            policy /= total[:, None]
+            one_step = largest + np.log(total) / temperature
             # r_π + H(π)/c = V_soft − γ P_π v, without the cancelling of large numbers in the entropy's two parts
-            return q, one_step, q.argmax(axis=1), policy, one_step - (policy * (q - rewards)).sum(axis=1)
+            return q, one_step, best, policy, one_step - (policy * (q - rewards)).sum(axis=1)
         one_step, best = _best(q)
         if actions is not None:  # ties keep the action taken, so that equal actions cannot take turns
             slack = rounding(np.abs(value).max(), longest, EPSILON)
@@ -141,7 +182,7 @@ def _plan_one(
         if (exact and settled) or solves == limit:
             return q, one_step, gap, solves
         # what looks settled by rough values is looked at exactly; so is all that follows
-        exact = exact or settled or gap <= slack
+        exact = exact or settled or gap <= slack or (temperature is not None and solves >= ROUGH_EVALUATIONS)
 
 
 def _best(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,6 +229,7 @@ def _exactly(graph: _Graph, system: sp.csr_array, gain: np.ndarray, value: np.nd
 
 
 _known: WeakKeyDictionary[Environment, _Graph] = WeakKeyDictionary()  # environments never change
+_worlds: WeakKeyDictionary[Environment, World | None] = WeakKeyDictionary()
 
 
 def _graph_of(environment: Environment) -> _Graph:
@@ -196,6 +238,14 @@ def _graph_of(environment: Environment) -> _Graph:
     if graph is None:
         graph = _known[environment] = _new_graph(environment)
     return graph
+
+
+def _world_of(environment: Environment) -> World | None:
+    """The environment for compiled Newton steps, made once; None where factors are not worth it."""
+    if environment not in _worlds:
+        world = world_of(environment, rewards=TOGETHER, by_inverses=False)
+        _worlds[environment] = world if world.by_factors else None
+    return _worlds[environment]
 
 
 def _new_graph(environment: Environment) -> _Graph:

@@ -1,8 +1,9 @@
 """Planning inside compiled loops, for samplers that change rewards a little at a time and want their values again.
 
 Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Larger
-ones: one reward after the other, from the inverse that was right before (`updates`). The largest: Gauss–Seidel sweeps
-over the non-zero transitions, begun from the values before.
+ones: one reward after the other, from the inverse that was right before (`updates`: greedy plans of few rewards) or
+from sparse factors and values (`factors`). The largest: Gauss–Seidel sweeps over the non-zero transitions, begun from
+the values before.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,14 @@ from manymotives.environment import Environment
 from manymotives.jit import compiled, inner
 from manymotives.planning.addresses import address_of, call
 from manymotives.planning.compiled import suits
+from manymotives.planning.factors import (
+    Elimination,
+    elimination_of,
+    no_elimination,
+    operations,
+    plan_by_factors,
+    pull_back_by_factors,
+)
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.problem import LIMIT, allowed_actions
@@ -23,7 +32,8 @@ SWEEP_LIMIT = 100_000
 RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
 UPDATED = (12, 512)  # states for which plans are updated, …
 FEW = 4  # … where the alternative is a batch: more fill its lanes; …
-LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses have no more numbers than this
+LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses, or factors, have no more numbers than this
+FACTORED = (12, 4096)  # states for which plans may be made by sparse factors
 
 
 class World(NamedTuple):
@@ -40,6 +50,8 @@ class World(NamedTuple):
     planner: int  # the address of `_plan_again`
     puller: int  # the address of `_pull_back`
     by_updates: bool
+    by_factors: bool
+    elimination: Elimination  # read where plans are made by factors
 
 
 class Plans(NamedTuple):
@@ -54,17 +66,22 @@ class Plans(NamedTuple):
     solves: np.ndarray  # [N]
     inverse: np.ndarray  # [N, S, S] of I − T_π, where plans are updated
     taken: np.ndarray  # [N, S] the π it belongs to
-    age: np.ndarray  # [N] changes since it was made; −1: never
+    age: np.ndarray  # [N] changes since it, or factors, were made; −1: never
+    factors: np.ndarray  # [N, E] of I − T_π for some π, where plans are made by factors
 
 
-def world_of(environment: Environment, inverses: int = 0) -> World:
+def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, *, by_inverses: bool = True) -> World:
     """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts.
 
-    `inverses`: how many plans are to be updated, all of them greedy. 0: none.
+    `rewards`: how many are planned for again and again, so that inverses or factors are worth keeping. 0: none are.
+    `by_inverses`: whether each is much like the one before, so that inverses of greedy plans can be updated.
     """
     size = environment.num_states
     most = FEW if suits(environment) else LARGEST_INVERSES // size**2
-    by_updates = UPDATED[0] <= size <= UPDATED[1] and 0 < inverses <= most
+    by_updates = by_inverses and not is_soft and UPDATED[0] <= size <= UPDATED[1] and 0 < rewards <= most
+    elimination = no_elimination()
+    if not by_updates and rewards > 0 and (is_soft or not suits(environment)):
+        elimination = _worthwhile_elimination(environment, rewards)
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
     world = World(
@@ -79,6 +96,8 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
         planner=0,
         puller=0,
         by_updates=by_updates,
+        by_factors=elimination.order.size > 0,
+        elimination=elimination,
     )
     plans = empty_plans(world, WIDTH, 1)
     return world._replace(
@@ -87,10 +106,32 @@ def world_of(environment: Environment, inverses: int = 0) -> World:
     )
 
 
+def _worthwhile_elimination(environment: Environment, rewards: int) -> Elimination:
+    """The order of elimination where factors are quicker than the alternative, by the count of operations; or none."""
+    size, pairs = environment.num_states, environment.num_states * environment.num_actions
+    if not FACTORED[0] <= size <= FACTORED[1]:
+        return no_elimination()
+    elimination = elimination_of(environment)
+    factorising, solving = operations(elimination)
+    transitions = environment.matrix.nnz
+    if rewards * solving > LARGEST_INVERSES:
+        return no_elimination()
+    # two factorisations and six steps, each with a backup and exponentials (ten operations), are what plans take
+    cost = rewards * (2 * factorising + 6 * (solving + transitions + 10 * pairs))
+    if suits(
+        environment
+    ):  # four eliminations, whose operations are on WIDTH numbers and take two or three times as long
+        instead = 2.5 * -(-rewards // WIDTH) * 4 * (size**3 / 3 + 5 * pairs * size)
+    else:  # sweeps
+        instead = rewards * 10 / (1 - environment.discount) * (transitions + 10 * pairs)
+    return elimination if cost < instead else no_elimination()
+
+
 @inner
 def empty_plans(world, count, per_state):
     size, actions = world.num_states, world.num_actions
     kept = count if world.by_updates else 0
+    factored = count if world.by_factors else 0
     return Plans(
         np.zeros((count, size, per_state)),
         np.ones(count),
@@ -101,7 +142,8 @@ def empty_plans(world, count, per_state):
         np.zeros(count, dtype=np.int64),
         np.zeros((kept, size, size)),
         np.zeros((kept, size), dtype=np.int64),
-        np.full(kept, -1, dtype=np.int64),
+        np.full(kept + factored, -1, dtype=np.int64),
+        np.zeros((factored, len(world.elimination.indices))),
     )
 
 
@@ -119,6 +161,10 @@ def _plan_again(world, plans, is_soft, count):
     if world.by_updates:
         for n in range(count):
             plan_by_updates(world, plans, n, LIMIT)
+        return
+    if world.by_factors:
+        for n in range(count):
+            plan_by_factors(world, plans, is_soft, n, LIMIT)
         return
     if world.transitions.size > 0:
         count = _fill_lanes(plans, count)
@@ -218,6 +264,10 @@ def _pull_back(world, plans, policies, pull, worth, count):
     if world.by_updates:
         for n in range(count):
             pull_back_by_updates(world, plans, pull, worth, n)
+        return
+    if world.by_factors:
+        for n in range(count):
+            pull_back_by_factors(world, plans, policies, pull, worth, n)
         return
     if world.transitions.size > 0:
         pull_back_batch(world.transitions, policies, pull, -(-count // WIDTH) * WIDTH, worth)

@@ -1,0 +1,53 @@
+"""How long a draw will take, before there is one: a step of a chain is timed, and the steps of a draw are counted."""
+
+import time
+from typing import TYPE_CHECKING
+
+from manymotives.inference.latent import latent_room, path_judge
+from manymotives.inference.paths import prepare_paths
+from manymotives.inference.trials import room_for, trial_judge
+
+if TYPE_CHECKING:
+    from manymotives.inference.chains import Chain
+
+AWAY = 0.1  # how far a timed step goes, in coordinates of scale 1: a plan for the same rewards would take no time
+
+
+def seconds_of_a_draw(chain: "Chain", thin: int) -> float:
+    """About how many seconds a draw of `thin` sweeps takes, from where a chain is; nothing random is drawn.
+
+    NaN where that is not known: an environment that is drawn along has moves of its own.
+    """
+    if chain.unknown is not None:
+        return float("nan")
+    carried = len(chain.proposal.carry_directions)
+    if not chain.follows:
+        return thin * (2 + carried) * _seconds_of_trials(chain)
+    between, longest, longest_together = (int(each) for each in chain.proposal.pace)
+    judged = between * (2 + carried) + 1 + longest / 2 + longest_together / 2
+    return thin * judged * _seconds_of_gradients(chain)
+
+
+def _seconds_of_gradients(chain: "Chain") -> float:
+    """A leapfrog step of all tasks."""
+    kept = {name: getattr(chain.state, name).copy() for name in ("lift", "task_z", "hyper_z")}
+    state = chain.state._replace(**kept)  # what is left here must not be where the chain begins
+    room = latent_room(chain.world, chain.anatomy, chain.target.num_tasks, chain.target.num_groups)
+    prepare_paths(chain.world, chain.anatomy, chain.data, state, room)
+    begin = time.perf_counter()
+    path_judge(chain.world, chain.anatomy, chain.data, room, state.hyper_z, state.task_z + AWAY)
+    return time.perf_counter() - begin
+
+
+def _seconds_of_trials(chain: "Chain") -> float:
+    """A proposal for each task."""
+    count = chain.target.num_tasks
+    plans, trial, found, owner = room_for(chain.world, chain.anatomy, count)
+    plans.value[:count], plans.actions[:count] = chain.state.value, chain.state.actions
+    trial[:count] = chain.state.tasks
+    arguments = (chain.world, chain.anatomy, chain.data, plans, trial, owner, count, found)
+    trial_judge(*arguments)
+    trial[:count] += AWAY
+    begin = time.perf_counter()
+    trial_judge(*arguments)
+    return time.perf_counter() - begin

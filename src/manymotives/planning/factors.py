@@ -1,0 +1,287 @@
+"""Planning for one reward after another, by Newton's method with sparse factors that are kept: compiled.
+
+The Bellman equation v = B(v), with B(v)(s) = max_a q(s, a), or log Σ_a exp(c q(s, a)) / c where choices are soft, and
+q = r + T v, has the Newton (Newton–Kantorovich) step
+
+    v ← v + (I − T_π)⁻¹ (B(v) − v),        π greedy, or softmax(c q):  policy iteration, written as a correction.
+
+It converges quadratically, at any discount. A sampler's rewards change a little at a time, so the factors of I − T_π
+that served the plan before still reduce the residual many times over (chord steps): they are computed again only where
+they do not, or where that costs little. Gradients are exact all the same: the adjoint solves for the policy of *this*
+plan, by iterative refinement.
+
+I − T_π = L U by elimination without pivoting, which diagonal dominance allows in every symmetric order. The order (a
+minimum-degree one, so that L and U stay sparse) and the places of non-zeros are those of all actions together, found
+once for an environment.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+from manymotives.environment import Environment
+from manymotives.jit import compiled, inner
+from manymotives.planning.kernels import EPSILON
+
+CHORDS = 20  # steps with kept factors at most; after these every step is a full Newton step, which always converges
+CONTRACTION = 0.1  # of a residual by kept factors; where it is worse, they are computed again, …
+CHEAP = 1.5  # … and always, for plans, where that costs no more than so many steps
+ROUNDING = 64.0 * EPSILON  # of values, relative to the largest: what a backup cannot tell apart
+STALLED = 1e-8  # a residual that no longer falls is accepted up to here, relative to the largest value
+REFINEMENTS = 30
+
+
+class Elimination(NamedTuple):
+    """In which order states are eliminated, and where L and U have non-zeros: row by row, columns ascending."""
+
+    order: np.ndarray  # [S] the state that is eliminated i-th
+    columns: np.ndarray  # [transitions] the place in that order of each transition's next state
+    indptr: np.ndarray  # [S + 1]
+    indices: np.ndarray  # [E]
+    diagonal: np.ndarray  # [S] where in `indices` the diagonal is
+
+
+def elimination_of(environment: Environment) -> Elimination:
+    """The symbolic factorisation of I − T_π for every policy of an environment."""
+    matrix: Any = environment.matrix
+    num_states, num_actions = environment.num_states, environment.num_actions
+    entries = matrix.tocoo()
+    links = sp.csc_array(
+        (np.ones(entries.nnz), (entries.row // num_actions, entries.col)), shape=(num_states, num_states)
+    )
+    dominant = links + sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 1.0)
+    options = {"SymmetricMode": True}
+    place = spl.splu(dominant.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).perm_c
+    place = np.asarray(place, dtype=np.int64)  # of each state in the order of elimination
+    filled = np.zeros((num_states, num_states), dtype=bool)
+    filled[place[entries.row // num_actions], place[entries.col]] = True
+    np.fill_diagonal(filled, True)
+    _fill(filled)
+    rows, indices = np.nonzero(filled)
+    return Elimination(
+        order=np.argsort(place),
+        columns=place[matrix.indices],
+        indptr=np.searchsorted(rows, np.arange(num_states + 1)),
+        indices=indices,
+        diagonal=np.flatnonzero(rows == indices),
+    )
+
+
+@compiled
+def _fill(filled):
+    """Add to the non-zeros [S, S] of a matrix those that elimination makes."""
+    size = len(filled)
+    for i in range(size):
+        for k in range(i):
+            if filled[i, k]:
+                for j in range(k + 1, size):
+                    filled[i, j] |= filled[k, j]
+
+
+def no_elimination() -> Elimination:
+    """What stands in a `World` that has no use for one."""
+    nothing = np.empty(0, dtype=np.int64)
+    return Elimination(nothing, nothing, nothing, nothing, nothing)
+
+
+def operations(elimination: Elimination) -> tuple[int, int]:
+    """Multiplications of a factorisation, and of a solution with its factors."""
+    above = elimination.indptr[1:] - elimination.diagonal - 1  # entries of each row of U beside its diagonal
+    rows = np.repeat(np.arange(len(above)), np.diff(elimination.indptr))
+    below = elimination.indices[elimination.indices < rows]
+    return int(above[below].sum()), len(elimination.indices)
+
+
+@inner
+def plan_by_factors(world, plans, is_soft, n, limit):
+    """Plan for the n-th reward, from the values and the factors that stand there; residual inf where that fails."""
+    value, residual, solves, factors, age = plans.value, plans.residual, plans.solves, plans.factors, plans.age
+    num_states = world.num_states
+    policy = np.empty((num_states, world.num_actions))
+    rest, work = np.empty(num_states), np.empty(num_states)
+    temperature = plans.temperature[n] if is_soft else 0.0
+    contraction = CONTRACTION if _price_of_factors(world) > CHEAP else 0.0
+    residual[n] = np.inf
+    solves[n] = 0
+    before = np.inf
+    for step in range(limit):
+        gap, largest = _improve(world, plans, n, temperature, policy, rest)
+        is_stalled = step > CHORDS and gap > 0.5 * before and gap <= STALLED * largest
+        if gap <= ROUNDING * largest or is_stalled:
+            residual[n] = gap
+            for s in range(num_states):
+                value[n, s] += rest[s]
+            return
+        if not gap < np.inf:
+            break
+        if age[n] < 0 or step > CHORDS or gap > contraction * before or contraction == 0.0:
+            factorise(world, policy, factors, n, work)
+            age[n] = 0
+        solve(world, factors, n, rest, work)
+        solves[n] += 1
+        for s in range(num_states):
+            value[n, s] += rest[s]
+        before = gap
+    for s in range(num_states):  # the next plan begins from nothing
+        value[n, s] = 0.0
+    age[n] = -1
+
+
+@inner
+def _price_of_factors(world):
+    """What a factorisation costs, in steps: from the number of entries, as if every row had the same."""
+    entries, transitions, states = len(world.elimination.indices), len(world.indices), world.num_states
+    step = entries + transitions + 10.0 * states * world.num_actions  # an exponential is worth ten multiplications
+    return (entries * (1.0 + entries / (3.0 * states)) + transitions) / step
+
+
+@inner
+def _improve(world, plans, n, temperature, policy, rest):
+    """q, policy [S, A] and best actions for the values that stand there; rest = B(v) − v; max |rest|, max |v|."""
+    rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
+    indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
+    num_actions, per_state = world.num_actions, rewards.shape[2]
+    gap, largest = 0.0, 1e-300
+    for s in range(world.num_states):
+        best, chosen = -np.inf, 0
+        for a in range(num_actions):
+            pair = s * num_actions + a
+            total = -np.inf
+            if not forbidden[pair]:
+                total = rewards[n, s, a if per_state > 1 else 0]
+                for k in range(indptr[pair], indptr[pair + 1]):
+                    total += probabilities[k] * value[n, indices[k]]
+            q[n, s, a] = total
+            if total > best:
+                best, chosen = total, a
+        actions[n, s] = chosen
+        above = 0.0  # of log Σ exp(c q) / c, beside the largest q: no product is formed that could overflow
+        if temperature > 0.0:
+            weight = 0.0
+            for a in range(num_actions):
+                below = q[n, s, a] - best
+                share = math.exp(temperature * below) if below < 0.0 else 1.0
+                policy[s, a] = share
+                weight += share
+            for a in range(num_actions):
+                policy[s, a] /= weight
+            above = math.log(weight) / temperature
+        else:
+            for a in range(num_actions):
+                policy[s, a] = 1.0 if a == chosen else 0.0
+        rest[s] = best + above - value[n, s]
+        largest = max(largest, abs(value[n, s]), abs(best))
+        if not abs(rest[s]) <= gap:
+            gap = abs(rest[s])
+    return gap, largest
+
+
+@inner
+def pull_back_by_factors(world, plans, policies, pull, worth, n):
+    """worth [N, S] as `warm.pull_back` has it: solve (I − T_π)ᵀ worth = Tᵀ pull, by refinement with the factors."""
+    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
+    num_states, num_actions = world.num_states, world.num_actions
+    factors = plans.factors
+    arrived, rest, work = np.zeros(num_states), np.empty(num_states), np.empty(num_states)
+    for s in range(num_states):
+        worth[n, s] = 0.0
+        for a in range(num_actions):
+            push = pull[n, s, a]
+            if push != 0.0:
+                for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                    arrived[indices[k]] += probabilities[k] * push
+    for s in range(num_states):
+        rest[s] = arrived[s]
+    before = np.inf
+    if plans.age[n] < 0:
+        factorise(world, policies[n], factors, n, work)
+    for _ in range(REFINEMENTS):
+        gap, largest = 0.0, 0.0
+        for s in range(num_states):
+            largest = max(largest, abs(worth[n, s]), abs(arrived[s]))
+            if not abs(rest[s]) <= gap:
+                gap = abs(rest[s])
+        if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
+            return
+        if gap > CONTRACTION * before:
+            factorise(world, policies[n], factors, n, work)
+        before = gap
+        solve_transposed(world, factors, n, rest, work)
+        for s in range(num_states):
+            worth[n, s] += rest[s]
+        for s in range(num_states):
+            rest[s] = arrived[s] - worth[n, s]
+        for s in range(num_states):
+            for a in range(num_actions):
+                push = policies[n, s, a] * worth[n, s]
+                if push != 0.0:
+                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                        rest[indices[k]] += probabilities[k] * push
+
+
+@inner
+def factorise(world, policy, factors, n, work):
+    """L (below the diagonal, which is 1) and U of I − T_π for a policy [S, A]; of U's diagonal the reciprocals."""
+    indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
+    order, columns, starts, places, diagonal = world.elimination
+    for i in range(world.num_states):
+        begin, end = starts[i], starts[i + 1]
+        for e in range(begin, end):
+            work[places[e]] = 0.0
+        work[i] = 1.0
+        for a in range(num_actions):
+            share = policy[order[i], a]
+            if share != 0.0:
+                pair = order[i] * num_actions + a
+                for k in range(indptr[pair], indptr[pair + 1]):
+                    work[columns[k]] -= share * probabilities[k]
+        for e in range(begin, diagonal[i]):
+            k = places[e]
+            factor = work[k] * factors[n, diagonal[k]]
+            factors[n, e] = factor
+            if factor != 0.0:
+                for f in range(diagonal[k] + 1, starts[k + 1]):
+                    work[places[f]] -= factor * factors[n, f]
+        factors[n, diagonal[i]] = 1.0 / work[i]
+        for e in range(diagonal[i] + 1, end):
+            factors[n, e] = work[places[e]]
+
+
+@inner
+def solve(world, factors, n, x, work):
+    """x becomes (L U)⁻¹ x; states as they are, the order of elimination stays inside."""
+    order, _, starts, places, diagonal = world.elimination
+    num_states = world.num_states
+    for i in range(num_states):
+        total = x[order[i]]
+        for e in range(starts[i], diagonal[i]):
+            total -= factors[n, e] * work[places[e]]
+        work[i] = total
+    for i in range(num_states - 1, -1, -1):
+        total = work[i]
+        for e in range(diagonal[i] + 1, starts[i + 1]):
+            total -= factors[n, e] * work[places[e]]
+        work[i] = total * factors[n, diagonal[i]]
+        x[order[i]] = work[i]
+
+
+@inner
+def solve_transposed(world, factors, n, x, work):
+    """x becomes ((L U)ᵀ)⁻¹ x."""
+    order, _, starts, places, diagonal = world.elimination
+    num_states = world.num_states
+    for i in range(num_states):
+        work[i] = x[order[i]]
+    for i in range(num_states):
+        share = work[i] * factors[n, diagonal[i]]
+        work[i] = share
+        for e in range(diagonal[i] + 1, starts[i + 1]):
+            work[places[e]] -= factors[n, e] * share
+    for i in range(num_states - 1, -1, -1):
+        share = work[i]
+        for e in range(starts[i], diagonal[i]):
+            work[places[e]] -= factors[n, e] * share
+        x[order[i]] = share

@@ -1,0 +1,91 @@
+"""Long runs say how long they take before the first draw, and what would be shorter."""
+
+import time
+
+import numpy as np
+import pytest
+
+import manymotives as mm
+from manymotives.inference import chains
+from manymotives.inference.forecast import seconds_of_a_draw
+from manymotives.inference.progress import InParts, Progress, Quiet, in_words
+from manymotives.inference.sweeps import gibbs_draws, hamiltonian_draws
+
+FIELD = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
+DATA = mm.simulate(FIELD, np.eye(9)[:4], mm.Softmax(4.0), steps=30, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3.2, "3 s"), (89, "89 s"), (90, "2 min"), (2400, "40 min"), (10_800, "3 h")]
+)
+def test_durations_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_a_long_run_is_told_of_once_before_anything_is_done(capsys):
+    with Progress().of(1000, "draws") as report:
+        for _ in range(3):
+            assert report.outlook(0, 2.4) == "0% done, about 40 min left"
+        said = capsys.readouterr().err
+    assert said.count("about 40 min") == 1
+    for advice in ("features", "fewer states", "EmpiricalBayes()"):
+        assert advice in said
+
+
+def test_what_was_measured_replaces_the_forecast(capsys):
+    with Progress().of(1000, "draws") as report:
+        report.begin = time.monotonic() - 10.0
+        assert report.outlook(100, 1e6) == "10% done, about 2 min left"  # 90 s
+    assert "features" not in capsys.readouterr().err  # two minutes need no advice
+
+
+def test_short_runs_silent_ones_and_unknown_ones_say_nothing(capsys):
+    with Progress().of(10, "draws") as report:
+        assert report.outlook(0, 0.5) == "0% done, about 5 s left"
+        assert report.outlook(0, float("nan")) == ""
+    with Progress(False).of(1000, "draws") as report:
+        report.outlook(0, 60.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_runs_in_parts_speak_of_the_whole_and_machines_are_told_on_the_error_stream(capsys):
+    with Quiet().of(100, "draws") as whole:
+        bar = InParts(whole)
+        bar.expect(1000)
+        with bar.of(100, "draws") as report:
+            assert report.outlook(0, 2.0) == "0% done, about 33 min left"
+        with bar.of(100, "draws") as report:
+            assert report.outlook(0, 2.0).startswith("10% done")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("EmpiricalBayes()") == 1
+
+
+@pytest.mark.parametrize("kernel", [hamiltonian_draws, gibbs_draws])
+def test_a_draw_is_timed_before_there_is_one_and_nothing_else_changes(kernel):
+    target = mm.RewardPolicyModel().bind(FIELD, DATA)
+    made = [chains.Chain(kernel, target, target.num_coordinates, np.random.SeedSequence(1)) for _ in range(2)]
+    for chain in made:
+        chain.begin()
+    assert 0.0 < seconds_of_a_draw(made[0], 4) < 60.0
+    for one, other in zip(made[0].state, made[1].state):
+        np.testing.assert_array_equal(one, other)
+    assert made[0].rng.bit_generator.state == made[1].rng.bit_generator.state
+
+
+def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypatch, capsys):
+    monkeypatch.setattr(chains, "seconds_of_a_draw", lambda chain, thin: 30.0)
+
+    class Patient(Exception):
+        pass
+
+    def first_block(chain, *arguments, **options):
+        time.sleep(0.6)
+        raise Patient
+
+    monkeypatch.setattr(chains.Chain, "warm_up", first_block)
+    with pytest.raises(Patient):
+        mm.fit(mm.RewardPolicyModel(), FIELD, DATA, mm.HMC(draws=1000, warmup=500), seed=0)
+    said = capsys.readouterr().err
+    assert " h, as far as one can tell" in said
+    assert "EmpiricalBayes()" in said
