@@ -50,14 +50,16 @@ def test_a_place_and_its_derivatives(family, a):
     """Against finite differences; and back again."""
     b, step = 0.7, 1e-6
     for z in (-6.0, -0.5, 0.0, 2.0):
-        u, density, by_z, by_a, by_b, u_z, u_a, u_b = noncentred.latent_density(family, z, a, b)
+        u, density, by_z, by_a, by_b, u_z, u_a, u_b = noncentred.latent_density(
+            family, z, a, b, *noncentred.latent_constants(family, a, b)
+        )
         assert noncentred.placed(family, z, a, b) == pytest.approx((u, u_z), rel=1e-12, abs=1e-12)
         normaliser, normaliser_a, normaliser_b = noncentred.latent_normaliser(family, a, b)
         expected = families.log_density(family, u, a, b) + np.log(u_z)
         assert density + normaliser == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
         def at(z, a, b):
-            u, density, *_ = noncentred.latent_density(family, z, a, b)
+            u, density, *_ = noncentred.latent_density(family, z, a, b, *noncentred.latent_constants(family, a, b))
             return u, density + noncentred.latent_normaliser(family, a, b)[0]
 
         for size, first, second, moved in (

@@ -15,6 +15,7 @@ from manymotives.families import (
     beta_kernel,
     beta_log_ratios,
     kernel_slope,
+    location,
     log_normaliser,
     remainder_slope,
     stirling_remainder,
@@ -48,7 +49,18 @@ def placed(family, z, a, b):
 
 
 @inner
-def latent_density(family, z, a, b):
+def latent_constants(family, a, b):
+    """What `latent_density` needs of a and b, once for all tasks: T(0) − location but for bends; spread; location."""
+    if family == GAMMA:
+        return math.log1p(0.5 / a), 1.0 / math.sqrt(a + 0.6), location(GAMMA, a, b)
+    if family == BETA:
+        shift = math.log1p(0.5 / a) - math.log1p(0.5 / b)
+        return shift, math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6)), location(BETA, a, b)
+    return 0.0, b, location(family, a, b)
+
+
+@inner
+def latent_density(family, z, a, b, shift, spread, centre):
     """The density of z that makes u = T(z; a, b) distributed as it should, but for `latent_normaliser`.
 
     The answer: u; log p(z | a, b); its derivatives in z, a and b; and those of u in z, a and b. The density of u is
@@ -56,9 +68,8 @@ def latent_density(family, z, a, b):
     """
     if family == GAMMA:
         bend, lean = _bent(-BEND * z)
-        spread = 1.0 / math.sqrt(a + 0.6)
         change = -0.5 * spread**3  # of the spread, with a
-        w = math.log1p(0.5 / a) + spread * z - bend / a
+        w = shift + spread * z - bend / a
         slope = spread + BEND * lean / a
         u_a = 1.0 / (a + 0.5) + change * z + bend / (a * a)
         slope_z = -BEND * BEND * lean * (1.0 - lean) / a
@@ -67,14 +78,13 @@ def latent_density(family, z, a, b):
         density = math.log(slope) + a * (w - grown)
         by_z = slope_z / slope - a * grown * slope
         by_a = slope_a / slope - a * grown * u_a + w
-        return w + math.log(a) - math.log(b), density, by_z, by_a, 0.0, slope, u_a, -1.0 / b
+        return w + centre, density, by_z, by_a, 0.0, slope, u_a, -1.0 / b
     if family == BETA:
         low, lean = _bent(-BEND * z)
         high = low + BEND * z
-        spread = math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
         change_a = -0.5 / (spread * (a + 0.6) ** 2)
         change_b = -0.5 / (spread * (b + 0.6) ** 2)
-        w = math.log1p(0.5 / a) - math.log1p(0.5 / b) + spread * z - low / a + high / b
+        w = shift + spread * z - low / a + high / b
         slope = spread + BEND * lean / a + BEND * (1.0 - lean) / b
         u_a = 1.0 / (a + 0.5) + change_a * z + low / (a * a)
         u_b = -1.0 / (b + 0.5) + change_b * z - high / (b * b)
@@ -87,10 +97,10 @@ def latent_density(family, z, a, b):
         by_a = slope_a / slope + climb * u_a + first
         by_b = slope_b / slope + climb * u_b + second
         density = math.log(slope) + beta_kernel(w, a, b)
-        return w + math.log(a) - math.log(b), density, by_z, by_a, by_b, slope, u_a, u_b
+        return w + centre, density, by_z, by_a, by_b, slope, u_a, u_b
     if family == HALF_NORMAL:
         square = math.exp(2.0 * z)
-        return math.log(a) + z, z - 0.5 * square, 1.0 - square, 0.0, 0.0, 1.0, 1.0 / a, 0.0
+        return centre + z, z - 0.5 * square, 1.0 - square, 0.0, 0.0, 1.0, 1.0 / a, 0.0
     return a + b * z, -0.5 * z * z, -z, 0.0, 0.0, b, 1.0, z
 
 

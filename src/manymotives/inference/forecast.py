@@ -42,7 +42,7 @@ def _seconds_of_gradients(chain: "Chain") -> float:
 def _seconds_of_trials(chain: "Chain") -> float:
     """A proposal for each task."""
     count = chain.target.num_tasks
-    plans, trial, found, owner = room_for(chain.world, chain.anatomy, count)
+    plans, trial, _, found, owner = room_for(chain.world, chain.anatomy, count)
     plans.value[:count], plans.actions[:count] = chain.state.value, chain.state.actions
     trial[:count] = chain.state.tasks
     arguments = (chain.world, chain.anatomy, chain.data, plans, trial, owner, count, found)

@@ -17,7 +17,7 @@ from manymotives.inference.trials import plan_trials
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_pull
 from manymotives.models.likelihood import COLDEST, HOTTEST
-from manymotives.noncentred import latent, latent_density, latent_normaliser
+from manymotives.noncentred import latent, latent_constants, latent_density, latent_normaliser
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import Plans, empty_plans, pull_back
@@ -159,13 +159,14 @@ def _place(anatomy, room, hyper_z, task_z):
     group_size = anatomy.group_size
     num_groups, num_hyper = hyper.shape
     size = len(families)
-    parameters = np.empty((size, 2))
+    parameters, shared = np.empty((size, 2)), np.empty((size, 3))
     for g in range(num_groups):
         exists = True
         population_density[g] = 0.0
         for j in range(num_hyper):
             family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-            h, density, by_z, _, _, h_z, _, _ = latent_density(family, hyper_z[g, j], a, b)
+            shift, spread, centre = latent_constants(family, a, b)
+            h, density, by_z, _, _, h_z, _, _ = latent_density(family, hyper_z[g, j], a, b, shift, spread, centre)
             x = natural(family, h)
             hyper[g, j], values[g, j] = h, x
             population_density[g] += density + latent_normaliser(family, a, b)[0]
@@ -175,11 +176,20 @@ def _place(anatomy, room, hyper_z, task_z):
         if not exists:
             population_density[g] = -np.inf
         set_parameters_at(anatomy, values[g], parameters)
+        for d in range(size):
+            shared[d, 0], shared[d, 1], shared[d, 2] = latent_constants(families[d], parameters[d, 0], parameters[d, 1])
         for m in range(g * group_size, (g + 1) * group_size):
             total = 0.0
             for d in range(size):
+                a, b, shift, spread, centre = (
+                    parameters[d, 0],
+                    parameters[d, 1],
+                    shared[d, 0],
+                    shared[d, 1],
+                    shared[d, 2],
+                )
                 u, density, by_z, by_a, by_b, u_z, u_a, u_b = latent_density(
-                    families[d], task_z[m, d], parameters[d, 0], parameters[d, 1]
+                    families[d], task_z[m, d], a, b, shift, spread, centre
                 )
                 total += density
                 tasks[m, d] = u

@@ -217,7 +217,7 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
     num_tasks, size = tasks.shape
     group_size, walk_size = anatomy.group_size, factor.shape[1]
     batch = min(num_tasks, max(WIDTH, min(num_tasks // WIDTH * WIDTH, LARGEST_BATCH)))
-    parameters = np.empty((size, 2))
+    parameters, centre, step = np.empty((size, 2)), np.empty(size), np.empty(size)
     gain = np.zeros(batch)
     group = -1
     for begin in range(0, 2 * num_tasks, batch):
@@ -230,11 +230,13 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
             if m // group_size != group:
                 group = m // group_size
                 set_parameters(anatomy, hyper, group, parameters)
+                for d in range(size):
+                    centre[d] = location(families[d], parameters[d, 0], parameters[d, 1])
             gain[n] = 0.0
             if begin + n < num_tasks:
-                gain[n] = _walk(rng, families, factor, scale, parameters, trial, trial_z, n, m)
+                gain[n] = _walk(rng, families, factor, scale, parameters, centre, step, trial, trial_z, n, m)
             elif anatomy.num_rewards > 1 and rng.random() < EXCHANGED:
-                gain[n] = _exchange(rng, families, parameters, trial, trial_z, n, anatomy.num_rewards)
+                gain[n] = _exchange(rng, families, parameters, centre, trial, trial_z, n, anatomy.num_rewards)
             else:  # drawn from the prior, which cancels
                 _refresh(rng, families, parameters, trial, trial_z, n, walk_size)
         judge_trials(world, anatomy, data, plans, trial, owner, count, found)
@@ -250,29 +252,29 @@ def _move_tasks(rng, world, anatomy, data, state, proposal, room, tally):
 
 
 @inner
-def _walk(rng, families, factor, scale, parameters, trial, trial_z, n, m):
+def _walk(rng, families, factor, scale, parameters, centre, step, trial, trial_z, n, m):
     """Add a random step of task m to the n-th trial; the gain in log prior density."""
     size = factor.shape[1]
     gain = 0.0
-    step = np.zeros(size)
+    for d in range(size):
+        step[d] = 0.0
     for e in range(size):
         normal = scale[m] * rng.standard_normal()
         for d in range(e, size):
             step[d] += factor[m, d, e] * normal
     for d in range(size):
-        gain += _moved(families[d], parameters[d, 0], parameters[d, 1], trial, trial_z, n, d, step[d])
+        gain += _moved(families[d], parameters[d, 0], parameters[d, 1], centre[d], trial, trial_z, n, d, step[d])
     return gain
 
 
 @inner
-def _moved(family, a, b, trial, trial_z, n, d, step):
+def _moved(family, a, b, centre, trial, trial_z, n, d, step):
     """Move coordinate d of the n-th trial by a step; the gain in log prior density."""
     if is_location_scale(family):
         before = trial_z[n, d]
         trial_z[n, d] = before + step / b
         trial[n, d] = a + b * trial_z[n, d]
         return 0.5 * (before - trial_z[n, d]) * (before + trial_z[n, d])
-    centre = location(family, a, b)
     before = log_kernel(family, trial[n, d] - centre, a, b)
     trial[n, d] += step
     return log_kernel(family, trial[n, d] - centre, a, b) - before
@@ -302,7 +304,7 @@ def _draw_anew(rng, family, a, b, trial, trial_z, n, d):
 
 
 @inner
-def _exchange(rng, families, parameters, trial, trial_z, n, size):
+def _exchange(rng, families, parameters, centre, trial, trial_z, n, size):
     """Two rewards of the n-th trial change places; the gain in log prior density."""
     d = min(int(rng.random() * size), size - 1)
     e = (d + 1 + min(int(rng.random() * (size - 1)), size - 2)) % size
@@ -314,9 +316,9 @@ def _exchange(rng, families, parameters, trial, trial_z, n, size):
         trial_z[n, d] = standardised(other_z, other_a, other_b, a, b)
         trial_z[n, e] = standardised(z, a, b, other_a, other_b)
         return 0.5 * (z**2 + other_z**2 - trial_z[n, d] ** 2 - trial_z[n, e] ** 2)
-    family, centre, other_centre = families[d], location(families[d], a, b), location(families[d], other_a, other_b)
-    gain = log_kernel(family, there - centre, a, b) + log_kernel(family, here - other_centre, other_a, other_b)
-    return gain - log_kernel(family, here - centre, a, b) - log_kernel(family, there - other_centre, other_a, other_b)
+    family, own, other = families[d], centre[d], centre[e]
+    gain = log_kernel(family, there - own, a, b) + log_kernel(family, here - other, other_a, other_b)
+    return gain - log_kernel(family, here - own, a, b) - log_kernel(family, there - other, other_a, other_b)
 
 
 @inner

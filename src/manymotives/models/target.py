@@ -245,7 +245,7 @@ def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.n
     share = lapse[..., None, None]
     with np.errstate(divide="ignore"):
         blind = np.where(exists, np.log(share / exists.sum(axis=-1, keepdims=True)), -np.inf)
-        return np.logaddexp(np.log1p(-share) + intended, blind)
+        return np.minimum(np.logaddexp(np.log1p(-share) + intended, blind), 0.0)  # not above it by rounding
 
 
 def coordinates_of(
