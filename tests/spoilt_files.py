@@ -173,10 +173,10 @@ def huge(rng: np.random.Generator, file: h5py.File) -> None:
 
 def bomb(rng: np.random.Generator, file: h5py.File) -> None:
     """Eight gibibytes of zeros in eight megabytes."""
-    width = 2**24
-    made = remade(file, "demonstrations/state", shape=(64 * width,), dtype="i8", chunks=(width,), compression="gzip")
+    width = 2**22
+    made = remade(file, "demonstrations/state", shape=(256 * width,), dtype="i8", chunks=(width,), compression="gzip")
     chunk = zlib.compress(bytes(8 * width), 1)
-    for k in range(64):
+    for k in range(256):
         made.id.write_direct_chunk((k * width,), chunk)
 
 
