@@ -596,6 +596,40 @@ GALLERY = {
     "two columns that give one name": lambda: read(
         pd.DataFrame({"task": [1, 1], "x": ["a", "a, b"], "y": ["b, c", "c"], "action": "on"}), None, state=["x", "y"]
     ),
+    # ---- labels and odd data frames
+    "labels of other states": lambda: mm.plan(CHAIN, pd.Series([1.0, 0.0, 0.0], index=["a", "b", "c"])),
+    "rewards that lack a state": lambda: mm.plan(CHAIN, pd.Series([1.0, 0.0], index=[2, 1])),
+    "rewards with a label twice": lambda: mm.plan(CHAIN, pd.Series([1.0, 0.0, 0.0], index=[0, 1, 1])),
+    "rewards that lie on their side": lambda: mm.plan(
+        mm.Environment(np.eye(2)[:, None], discount=0.9, states=["hall", "attic"]),
+        pd.DataFrame(np.eye(2), index=["attic", "hall"], columns=["Ann", "Bo"]),
+    ),
+    "temperatures with labels": lambda: mm.Softmax(pd.Series([1.0, 2.0], index=["Ann", "Bo"])).policies(
+        CHAIN, np.zeros((2, 3))
+    ),
+    "lists as names": lambda: read(pd.DataFrame({"task": 1, "state": [["hall"]], "action": "on"}), None),
+    "two columns of one name": lambda: read(
+        pd.DataFrame([[1, "hall", "on", "attic"]], columns=["task", "state", "action", "state"]), None
+    ),
+    "numbers as names of columns": lambda: read(pd.DataFrame([[1, "hall", "on"]]), None),
+    "times with and without a zone": lambda: read(
+        pd.DataFrame(
+            {
+                "task": 1,
+                "time": [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-01", tz="UTC")],
+                "state": "hall",
+                "action": "on",
+            }
+        ),
+        None,
+        step="time",
+    ),
+    "a count that is empty": lambda: mm.DynamicsBelief.from_frame(
+        pd.DataFrame({"state": ["hall"], "action": [None], "next_state": ["hall"], "count": [1]}), discount=0.9
+    ),
+    "a name of a thousand letters": lambda: read(
+        pd.DataFrame({"task": 1, "state": ["x" * 1000], "action": ["right"]}), CHAIN
+    ),
 }
 
 MESSAGES = Path(__file__).with_name("error_messages.txt")

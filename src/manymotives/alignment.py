@@ -76,7 +76,7 @@ def order_of(
         hint = " Another axis has these labels: transpose it."
     unknown = [label for label in labels if str(label) not in texts]
     if unknown:
-        found = f"its labels have {unknown_names(unknown, wanted, name)}"
+        found = unknown_names(unknown, wanted, name)
     else:
         missing = next(label for label in wanted if str(label) not in set(map(str, labels)))
         found = f"the {name} {quoted(missing)} has no label."

@@ -32,7 +32,7 @@ def quoted(value: Any) -> str:
     text = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value)
     if len(text) <= LONGEST:
         return text
-    return f"{text[: LONGEST - 13]}…{text[-12:]} ({len(text):,} characters)"
+    return f"{text[: LONGEST - 13]}…{text[-12:]} ({len(value if isinstance(value, str) else text):,} characters)"
 
 
 def listed(values: Iterable[Any], most: int = 5) -> str:
