@@ -99,7 +99,7 @@ def test_a_table_of_rewards_brings_its_names():
     assert made.weights["candidate"].values.tolist() == ["eat", "rest"]
     assert made.reward_set.sel(candidate="eat", state="kitchen") == 1.0
     assert made.reward_set.sel(candidate="rest", state="garden") == 1.0
-    with pytest.raises(mm.InputError, match="the environment also has 'hall'"):
+    with pytest.raises(mm.InputError, match="the rewards of the set: unknown state 'attic'"):
         mm.fit(
             mm.PolicyOptimalityModel(table.rename(columns={"hall": "attic"})), HOUSE, demonstrations(), progress=False
         )
