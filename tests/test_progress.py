@@ -16,7 +16,7 @@ DATA = mm.simulate(FIELD, np.eye(9)[:4], mm.Softmax(4.0), steps=30, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(3.2, "3 s"), (89, "89 s"), (90, "2 min"), (2400, "40 min"), (10_800, "3 h")]
+    ("seconds", "words"), [(3.2, "3 s"), (89.0, "89 s"), (90.0, "2 min"), (2400.0, "40 min"), (10_800.0, "3 h")]
 )
 def test_durations_in_words(seconds, words):
     assert in_words(seconds) == words
