@@ -74,7 +74,9 @@ def test_a_draw_is_timed_before_there_is_one_and_nothing_else_changes(kernel):
 
 
 def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypatch, capsys):
+    """Also where there are more chains than cores, so that some have not begun."""
     monkeypatch.setattr(chains, "seconds_of_a_draw", lambda chain, thin: 30.0)
+    monkeypatch.setattr(chains, "cores", lambda: 1)
 
     class Patient(Exception):
         pass
