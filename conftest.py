@@ -5,6 +5,7 @@ import tempfile
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
@@ -17,6 +18,7 @@ def _enter(namespace: dict[str, Any]) -> None:
 
 
 def _leave(namespace: dict[str, Any]) -> None:
+    plt.close("all")
     os.chdir(namespace["_home"])
     namespace["_folder"].cleanup()
 

@@ -99,12 +99,12 @@ def test_ctrl_c_during_the_imports_is_one_line(way, module, tmp_path):
     script = tmp_path / "manymotives"
     script.write_text("import sys\nfrom manymotives.cli import app\nsys.exit(app())\n")
     program = ["-m", "manymotives"] if way == "module" else [str(script)]
-    with subprocess.Popen(
-        [sys.executable, "-X", "importtime", *program, "demo", "--out", str(tmp_path / "out")],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are started without
-    ) as process:
+    command = [sys.executable, "-X", "importtime", *program, "demo", "--out", str(tmp_path / "out")]
+    # background jobs are started with Ctrl-C ignored, and what they start would be too
+    heeding = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    with subprocess.Popen([sys.executable, "-c", heeding, *command], stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:  # one for each module, when it is there
             if line.rstrip().endswith(f" {module}"):
                 break

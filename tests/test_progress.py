@@ -16,7 +16,7 @@ DATA = mm.simulate(FIELD, np.eye(9)[:4], mm.Softmax(4.0), steps=30, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(3.2, "3 s"), (89, "89 s"), (90, "2 min"), (2400, "40 min"), (10_800, "3 h")]
+    ("seconds", "words"), [(3.2, "3 s"), (89.0, "89 s"), (90.0, "2 min"), (2400.0, "40 min"), (10_800.0, "3 h")]
 )
 def test_durations_in_words(seconds, words):
     assert in_words(seconds) == words
@@ -74,7 +74,9 @@ def test_a_draw_is_timed_before_there_is_one_and_nothing_else_changes(kernel):
 
 
 def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypatch, capsys):
+    """Also where there are more chains than cores, so that some have not begun."""
     monkeypatch.setattr(chains, "seconds_of_a_draw", lambda chain, thin: 30.0)
+    monkeypatch.setattr(chains, "cores", lambda: 1)
 
     class Patient(Exception):
         pass

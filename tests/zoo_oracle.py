@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 EPSILON = np.finfo(float).eps
+SMALLEST = 1e-307  # below it a number cannot be written as drawn
 POSITIVE = ("Gamma", "HalfNormal", "LogNormal")
 PARAMETERS = {
     "Gamma": ("shape", "rate"),
@@ -308,7 +309,7 @@ def log_density(variable: Variable) -> tuple[np.ndarray, np.ndarray]:
         log_x = np.log(x) if variable.kind != "Normal" else x
         if variable.kind == "Gamma":
             density = stats.gamma.logpdf(x, first, scale=1 / second) + log_x
-            return density, np.where(x > 0, EPSILON * (first + second * x), np.inf)
+            return density, np.where(x > SMALLEST, EPSILON * (first + second * x), np.inf)
         if variable.kind == "Beta":
             density = stats.beta.logpdf(x, first, second) + log_x + np.log1p(-x)
             return density, np.where((x > 0) & (x < 1), EPSILON * (first + second / (1 - x)), np.inf)

@@ -185,7 +185,7 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
     for name, what in (("reward_scale", ""), ("inverse_temperature_scale", "the inverse temperature")):
         if name not in drawn or "task" in drawn[name].dims:
             continue
-        limit = prior[name].quantile(NEAR_ZERO, ("chain", "draw"))
+        limit = prior[name].quantile(NEAR_ZERO, ("chain", "draw"), skipna=False)
         near = (drawn[name] < limit).mean(("chain", "draw"))
         stacked = near.where(limit.notnull()).stack(cell=near.dims) if near.dims else near.expand_dims("cell")
         for cell in np.flatnonzero(stacked.values > NEAR_ZERO):

@@ -92,8 +92,7 @@ def run_chains(
                     if future.exception() is not None:
                         stop.set()
                 finished = sum(chain.done for chain in made)
-                each = np.mean([chain.seconds_each for chain in made]) / min(chains, cores())
-                report.update(finished, _note(made, report.outlook(finished, float(each))))
+                report.update(finished, _note(made, report.outlook(finished, _seconds_each(made))))
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()
@@ -121,6 +120,12 @@ def run_chains(
         warnings=warnings,
         state=_stacked([chain.saved() for chain in made]) if kept == draws else {},
     )
+
+
+def _seconds_each(made: list["Chain"]) -> float:
+    """What a draw takes when as many chains run as there are cores: from those that have begun; NaN before."""
+    known = [chain.seconds_each for chain in made if np.isfinite(chain.seconds_each)]
+    return float(np.mean(known)) / min(len(made), cores()) if known else float("nan")
 
 
 def _note(made: list["Chain"], outlook: str) -> str:

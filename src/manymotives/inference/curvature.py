@@ -9,12 +9,16 @@ own curvature is added.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+import scipy.sparse.linalg as spl
+from jaxtyping import Float, Int
 from scipy.linalg import lapack
 
+from manymotives.environment import Environment
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, log_density_all
 from manymotives.models import Target
 from manymotives.planning import plan
+from manymotives.planning.compiled import suits
+from manymotives.planning.sparse import systems_of
 from manymotives.rewards import LINEAR, NORMALISED
 
 STEPS = 60
@@ -41,27 +45,29 @@ def peaks(
     owner = np.arange(target.num_tasks)
     u = start.copy()
     height = target.log_likelihood(u, owner) + _log_density(target, u, parameters)
+    gained = np.full(len(u), np.inf)
     for _ in range(steps):
-        slope, information = _likelihood_shape(target, u)
-        prior_slope, prior_curvature = prior_shape(target.anatomy.families, u, parameters)
+        climbing = np.flatnonzero(gained >= SETTLED)
+        if len(climbing) == 0:
+            break
+        slope, information = _likelihood_shape(target, u[climbing], climbing)
+        prior_slope, prior_curvature = prior_shape(target.anatomy.families, u[climbing], parameters[climbing])
         curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
         step = np.linalg.solve(curvature, (slope + prior_slope)[..., None])[..., 0]
-        best, best_height = u.copy(), height.copy()
-        left = np.ones(len(u), dtype=bool)
+        gained[climbing] = 0.0
+        left = np.arange(len(climbing))
         for halving in range(HALVINGS):
-            trial = u[left] + 0.5**halving * step[left]
-            found = target.log_likelihood(trial, owner[left]) + _log_density(target, trial, parameters[left])
-            better = np.zeros_like(left)
-            better[left] = np.nan_to_num(found, nan=-np.inf) > best_height[left]
-            best[better], best_height[better] = trial[better[left]], found[better[left]]
-            left &= ~better
-            if not left.any():
+            tasks = climbing[left]
+            trial = u[tasks] + 0.5**halving * step[left]
+            found = target.log_likelihood(trial, tasks) + _log_density(target, trial, parameters[tasks])
+            better = np.nan_to_num(found, nan=-np.inf) > height[tasks]
+            risen = tasks[better]
+            gained[risen] = found[better] - height[risen]
+            u[risen], height[risen] = trial[better], found[better]
+            left = left[~better]
+            if len(left) == 0:
                 break
-        gained = best_height - height
-        u, height = best, best_height
-        if gained.max() < SETTLED:
-            break
-    _, information = _likelihood_shape(target, u)
+    _, information = _likelihood_shape(target, u, owner)
     prior_slope, prior_curvature = prior_shape(target.anatomy.families, u, parameters)
     curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
     return Peak(u, np.linalg.inv(curvature), prior_slope, prior_curvature, bool(gained.max() < 1e-3))
@@ -97,7 +103,7 @@ def frames(
     All z are about standard normal before the data, which add the likelihood's information: that in u, through du/dz
     (`bends` and `hyper_bends` are as in `latent.Room`). Populations carry their tasks along.
     """
-    _, information = _likelihood_shape(target, u)
+    _, information = _likelihood_shape(target, u, np.arange(len(u)))
     source, num_hyper = target.anatomy.source, target.num_hyper
     tasks, populations = np.empty_like(information), np.empty((target.num_groups, num_hyper, num_hyper))
     for m in range(len(u)):  # one at a time: these matrices may be large
@@ -135,14 +141,12 @@ def _frame(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
 
 
 def _likelihood_shape(
-    target: Target, u: Float[np.ndarray, "M D"]
+    target: Target, u: Float[np.ndarray, "M D"], owner: Int[np.ndarray, " M"]
 ) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M D D"]]:
-    """Slope and Fisher information of every task's log likelihood."""
+    """Slope and Fisher information of the log likelihoods of tasks `owner`."""
     per_task = target.environment.num_states * target.environment.num_actions * u.shape[1]
     at_once = max(1, BATCH // per_task)
-    found = [
-        _shape_of(target, u[k : k + at_once], np.arange(len(u))[k : k + at_once]) for k in range(0, len(u), at_once)
-    ]
+    found = [_shape_of(target, u[k : k + at_once], owner[k : k + at_once]) for k in range(0, len(u), at_once)]
     slopes, informations = zip(*found)
     return np.concatenate(slopes), np.concatenate(informations)
 
@@ -185,9 +189,6 @@ def _logit_slopes(
     """dQ/du [M, told, A, D] in some states, and K_π ρ in the place of the temperature."""
     environment, anatomy = target.environment, target.anatomy
     num_states, num_actions = environment.num_states, environment.num_actions
-    moves = environment.discount * environment.tensor  # [S, A, S]
-    chain = np.einsum("msa,sat->mst", followed, moves)
-    visits = np.linalg.inv(np.eye(num_states) - chain)  # (I − γ P_π)⁻¹
     size = anatomy.num_rewards
     x = u[:, :size]
     # dρ/du, rewards as a flat table [S·(1 or A)]
@@ -212,13 +213,32 @@ def _logit_slopes(
     else:
         here = np.broadcast_to(stacked[:, :, None, :], (len(u), num_states, num_actions, size + 1))
         received = stacked
-    future = moves[told].reshape(-1, num_states) @ (visits @ received)
+    future = _futures(environment, followed, np.ascontiguousarray(received), told)
     total = here[:, told] + future.reshape(len(u), len(told), num_actions, size + 1)
     slopes = np.zeros((len(u), len(told), num_actions, u.shape[1]))
     slopes[..., :size] = total[..., :-1]
     if anatomy.temperature >= 0:
         slopes[..., anatomy.temperature] = total[..., -1]
     return slopes
+
+
+def _futures(environment: Environment, followed: np.ndarray, received: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """γ P (I − γ P_π)⁻¹ x [M, told · A, K] in some states, for what policies [M, S, A] receive there, x [M, S, K]."""
+    num_states, num_actions = environment.num_states, environment.num_actions
+    pairs = (told[:, None] * num_actions + np.arange(num_actions)).ravel()
+    moves = environment.discount * environment.matrix[pairs]
+    if suits(environment):
+        chain = np.einsum("msa,sat->mst", followed, environment.discount * environment.tensor)
+        values = np.linalg.solve(np.eye(num_states) - chain, received)
+    else:
+        options = {"SymmetricMode": True}  # diagonally dominant: no pivoting needed (see `sparse`)
+        values = np.stack(
+            [
+                spl.splu(system.tocsc(), diag_pivot_thresh=0.0, options=options).solve(right)
+                for system, right in zip(systems_of(environment, followed), received)
+            ]
+        )
+    return np.stack([moves @ each for each in values])
 
 
 def _log_density(target: Target, u: np.ndarray, parameters: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ AVERAGED = 10  # the last rounds, whose populations are averaged
 STEP, SHRINKAGE = 1.0, 0.9  # how far a hyperparameter's coordinate may move in the first round, and in each next one
 WARMUP, DRAWS, THIN = 50, 200, 3  # of a round's Metropolis run …
 LONG = 4_000  # … as long as there are no more states × tasks than this; beyond, plans take most of the time:
-SHORT = 100, 1  # draws and thinning then, and proposals adapt in the first rounds and in every fifth
+SHORT = 20, 40, 1  # rounds, draws and thinning then; proposals adapt in the first rounds and in every tenth
 LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
 
 
@@ -69,8 +69,10 @@ class EmpiricalBayes:
         factor = np.linalg.cholesky(peak.covariance)
         noise = rng.standard_normal((self.draws, *peak.tasks.shape))
         drawn = peak.tasks + np.einsum("mde,nme->nmd", factor, noise)
-        owner = np.tile(np.arange(target.num_tasks), self.draws)
-        likelihood = target.log_likelihood(drawn.reshape(-1, target.num_coordinates), owner)
+        # task after task: plans begin from the one before, and those of one task are alike
+        owner = np.repeat(np.arange(target.num_tasks), self.draws)
+        by_task = drawn.transpose(1, 0, 2).reshape(-1, target.num_coordinates)
+        likelihood = target.log_likelihood(by_task, owner).reshape(target.num_tasks, self.draws).T
         warnings: tuple[str, ...] = (
             "a first look by empirical Bayes: the population is taken as known and posteriors as normal in their "
             "coordinates, so intervals are rough, and mostly too narrow. Confirm with Gibbs().",
@@ -80,7 +82,7 @@ class EmpiricalBayes:
         return Draws(
             tasks=drawn[None],
             hyper=np.repeat(hyper[None], self.draws, axis=0)[None],
-            log_likelihood=likelihood.reshape(1, self.draws, target.num_tasks),
+            log_likelihood=likelihood[None].copy(),
             warnings=warnings,
         )
 
@@ -93,13 +95,13 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
     middle = np.median(target.draw_hyper(np.random.default_rng(0), 501)[:, 0], axis=0)
     hyper = np.repeat(middle[None], target.num_groups, axis=0)
     seen = []
-    rounds = ROUNDS if target.num_hyper else 2
     is_short = target.environment.num_states * target.num_tasks > LONG
-    draws, thin = SHORT if is_short else (DRAWS, THIN)
+    rounds, draws, thin = SHORT if is_short else (ROUNDS, DRAWS, THIN)
+    rounds = rounds if target.num_hyper else 2
     with progress.of(rounds, "rounds") as report:
         for number in range(rounds):
             chain.set_population(hyper)
-            if not is_short or number < 3 or number % 5 == 0:
+            if not is_short or number < 3 or number % 10 == 0:
                 chain.warm_up(WARMUP, thin, threading.Event())
             tasks = np.empty((draws, target.num_tasks, target.num_coordinates))
             spare = np.empty((draws, target.num_groups, target.num_hyper)), np.empty((draws, target.num_tasks))

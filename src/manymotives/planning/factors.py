@@ -155,7 +155,7 @@ def _improve(world, plans, n, temperature, policy, rest):
                 for k in range(indptr[pair], indptr[pair + 1]):
                     total += probabilities[k] * value[n, indices[k]]
             q[n, s, a] = total
-            if total > best:
+            if total > best or total != total:  # what is no number stays, and is noticed below
                 best, chosen = total, a
         actions[n, s] = chosen
         above = 0.0  # of log Σ exp(c q) / c, beside the largest q: no product is formed that could overflow
@@ -163,7 +163,7 @@ def _improve(world, plans, n, temperature, policy, rest):
             weight = 0.0
             for a in range(num_actions):
                 below = q[n, s, a] - best
-                share = math.exp(temperature * below) if below < 0.0 else 1.0
+                share = 1.0 if below == 0.0 else math.exp(temperature * below)  # the temperature may be infinite
                 policy[s, a] = share
                 weight += share
             for a in range(num_actions):
@@ -174,7 +174,7 @@ def _improve(world, plans, n, temperature, policy, rest):
                 policy[s, a] = 1.0 if a == chosen else 0.0
         rest[s] = best + above - value[n, s]
         largest = max(largest, abs(value[n, s]), abs(best))
-        if not abs(rest[s]) <= gap:
+        if not abs(rest[s]) <= gap and gap == gap:
             gap = abs(rest[s])
     return gap, largest
 

@@ -393,7 +393,7 @@ def soft_improvement(q, c, p, v, bonus, gap):
             total = 0.0
             for a in range(num_actions):
                 below = q[pair + a, lane] - best
-                weight = math.exp(c[lane] * below) if below < 0.0 else 1.0  # c may be infinite
+                weight = 1.0 if below == 0.0 else math.exp(c[lane] * below)  # c may be infinite
                 p[pair + a, lane] = weight
                 total += weight
             expected = 0.0  # of q above `best`: entropy without cancelling large numbers
@@ -443,6 +443,6 @@ def sparse_sweep(indptr, indices, probabilities, rewards, temperature, value, fo
         if temperature > 0:
             total = 0.0
             for a in range(num_actions):
-                total += np.exp(temperature * (q[a] - best)) if q[a] < best else 1.0  # it may be infinite
+                total += 1.0 if q[a] == best else np.exp(temperature * (q[a] - best))  # it may be infinite
             best += np.log(total) / temperature
         value[s] = best

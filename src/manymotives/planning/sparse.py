@@ -8,6 +8,7 @@ trees), by BiCGStab to the end where it is not (there, states mix fast). No S ×
 Many rewards in an environment of some hundred states, whose factors are small: compiled Newton steps (`factors`).
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ ROUGH_EVALUATIONS = 50  # of soft policies: where these do not settle, they neve
 FACTOR_ENTRIES = 2e8  # states × bandwidth, a bound on the entries of the factors (in practice a tenth of it)
 KRYLOV_STEPS = 1000
 MANY = 8  # rewards, from which on compiled steps are worth their preparation
-TOGETHER = 64  # rewards planned for in one call, each with its factors
+TOGETHER = 64  # rewards planned for one after the other
 THREADED = 2_000  # states: plans for fewer spend their time in Python, which threads would only fight over
 
 
@@ -97,17 +98,16 @@ def _plan_many(
     """Fill q, value, residual (inf where it failed) and solves by `factors`."""
 
     def work(begin: int, end: int) -> None:
-        for first in range(begin, end, TOGETHER):
-            part = slice(first, min(first + TOGETHER, end))
-            count = part.stop - first
-            plans = empty_plans(world, count, rewards.shape[2])
-            plans.rewards[:] = rewards[part]
-            if temperatures is not None:
-                plans.temperature[:] = temperatures[part]
-            _plan_again(world, plans, temperatures is not None, count)
-            q[part], value[part], residual[part], solves[part] = plans.q, plans.value, plans.residual, plans.solves
+        for first in range(begin, end, TOGETHER):  # the same groups however many threads there are: the same rounding
+            plans = empty_plans(world, 1, rewards.shape[2])
+            for b in range(first, min(first + TOGETHER, end)):  # each from the values and factors of the one before
+                plans.rewards[0] = rewards[b]
+                if temperatures is not None:
+                    plans.temperature[0] = temperatures[b]
+                _plan_again(world, plans, temperatures is not None, 1)
+                q[b], value[b], residual[b], solves[b] = plans.q[0], plans.value[0], plans.residual[0], plans.solves[0]
 
-    in_parallel(work, len(rewards), cost=20 * len(world.elimination.indices))
+    in_parallel(work, len(rewards), cost=20 * len(world.elimination.indices), block=TOGETHER)
 
 
 def evaluate_sparse(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
@@ -193,6 +193,13 @@ def _best(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best[better] = q[better, a]
         action[better] = a
     return best, action
+
+
+def systems_of(environment: Environment, policies: np.ndarray) -> Iterator[sp.csr_array]:
+    """I − γ P_π for each policy [B, S, A], sparse."""
+    graph = _graph_of(environment)
+    for policy in policies:
+        yield _system(graph, policy, policy.argmax(axis=1))
 
 
 def _system(graph: _Graph, policy: np.ndarray | None, actions: np.ndarray) -> sp.csr_array:

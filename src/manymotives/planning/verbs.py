@@ -55,7 +55,8 @@ class Plan:
         if self.inverse_temperature is None:
             return (self.actions[..., None] == xp.arange(self.q.shape[-1])).astype(self.q.dtype)
         above = self.q - self.q.max(axis=-1, keepdims=True)
-        weight = xp.exp(self.inverse_temperature[..., None, None] * above)
+        with np.errstate(over="ignore"):  # of what is never done at this temperature
+            weight = xp.exp(self.inverse_temperature[..., None, None] * above)
         return weight / weight.sum(axis=-1, keepdims=True)
 
 

@@ -23,6 +23,8 @@ def identifiability_of(posterior: Any) -> Identifiability:
         features = (some[1:] - some[0]).T if 1 < len(some) <= some.shape[1] else None
     else:
         features = reward.features_for(environment)
+    if features is not None and reward.on == "state_action":
+        features = features.reshape(environment.num_states, environment.num_actions, -1)
     visited = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
     known = posterior.belief is None
     return identifiability(environment, on=reward.on, features=features, visited=visited, known=known)
