@@ -9,11 +9,12 @@ import numpy as np
 
 import manymotives as mm
 
+SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
-    "paths": [mm.HMC(chains=1, draws=5, warmup=20, thin=1, patience=1)],
+    "paths": [mm.HMC(**SHORT, patience=1)],
     "others": [
-        mm.Gibbs(chains=1, draws=5, warmup=20, thin=1),
-        mm.Metropolis(chains=1, draws=5, warmup=20, thin=1),
+        mm.Gibbs(**SHORT),
+        mm.Metropolis(**SHORT),
         mm.EmpiricalBayes(draws=5),
         mm.NestedMonteCarlo(draws=5, inner=5),
     ],
@@ -24,13 +25,15 @@ def main(part: str) -> None:
     environment = mm.worlds.Chain(states=3, discount=0.9)
     rewards = np.random.default_rng(0).dirichlet(np.ones(3), size=2)
     demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
+    if part == "others":  # first what the other process does not need: what both need is on disk by then
+        mm.baselines.policy_walk(environment, demonstrations, draws=10)
+        model = mm.PolicyOptimalityModel(mm.RewardSet(rewards), mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
+        mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)
-    if part == "others":
-        rewards = mm.RewardSet(rewards)
-        model = mm.PolicyOptimalityModel(rewards, mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
-        mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
-        mm.baselines.policy_walk(environment, demonstrations, draws=10)
+    if part == "paths":
+        belief = mm.DynamicsBelief.from_demonstrations(demonstrations, discount=0.9)
+        mm.fit(mm.RewardPolicyModel(), belief, demonstrations, METHODS[part][0], seed=0, progress=False)
 
 
 if __name__ == "__main__":

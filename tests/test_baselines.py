@@ -23,6 +23,12 @@ HAVE_REWARDS = {"linear_program", "maximum_causal_entropy", "multiple_intentions
 CAN_POOL = sorted(set(BASELINES) - {"multiple_intentions"})
 ON_PAIRS = sorted(set(BASELINES) - {"imitation"})
 
+
+def mostly(names):
+    """All of them; those that search for seconds are long where they take the way of another."""
+    return [pytest.param(name, marks=[pytest.mark.long] * (name == "multiple_intentions")) for name in names]
+
+
 # episodes of unequal length; the terminal state with and without a row of its own; a gap
 RAGGED = mm.Demonstrations.from_lists(
     [
@@ -70,7 +76,7 @@ def test_every_baseline_returns_labelled_policies(name, environment, demonstrati
     assert name in repr(found)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", mostly(BASELINES))
 def test_the_same_seed_gives_the_same_answer(name):
     once, again = (run(name, TRIANGLE, THREE, seed=3) for _ in range(2))
     xr.testing.assert_allclose(
@@ -112,7 +118,7 @@ def test_pooled_is_one_task_with_all_choices(name):
         np.testing.assert_allclose(pooled.policies.sel(task=task), alone.policies.isel(task=0), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ON_PAIRS)
+@pytest.mark.parametrize("name", mostly(ON_PAIRS))
 def test_rewards_and_features_may_lie_on_pairs(name):
     found = run(name, HOUSE, RAGGED, on="state_action")
     np.testing.assert_allclose(found.policies.sum("action"), 1.0, atol=1e-12)
@@ -121,7 +127,7 @@ def test_rewards_and_features_may_lie_on_pairs(name):
         assert (found.rewards.values[:, ~HOUSE.available] == 0).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(ON_PAIRS) - {"policy_walk"}))
+@pytest.mark.parametrize("name", mostly(sorted(set(ON_PAIRS) - {"policy_walk"})))
 def test_identity_features_are_the_states(name):
     """And pair features that repeat a state's over its actions are the same features."""
     plain = run(name, TRIANGLE, THREE)
@@ -131,7 +137,7 @@ def test_identity_features_are_the_states(name):
     np.testing.assert_allclose(plain.policies, spread.policies, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", mostly(BASELINES))
 def test_the_simulators_truth_is_never_read(name):
     """An environment that carries its own reward and start gives the answer of one that does not."""
     told = mm.Environment(TRIANGLE.transitions, discount=0.8, reward=[5.0, -3.0, 1.0], start=[0.0, 0.0, 1.0])

@@ -360,6 +360,7 @@ def value_of_the_game(environment, demonstrated, start, features):
 
 
 @pytest.mark.parametrize("seed", in_turn(range(3), every=3))
+@pytest.mark.long
 def test_mwal_keeps_its_bound(seed):
     environment = mm.worlds.DirichletMDP(states=5, actions=3, concentration=0.3, seed=seed, discount=0.9)
     truth = np.random.default_rng(seed).dirichlet(np.ones(5))
@@ -388,6 +389,7 @@ def test_mwal_keeps_its_bound(seed):
             assert value == pytest.approx(0.0, abs=1e-9)  # for visits sum to one
 
 
+@pytest.mark.long
 def test_where_episodes_end_more_of_the_same_is_more():
     """A feature that is 1 everywhere counts how long an episode lasts, which is a policy's choice in the house."""
     data = mm.Demonstrations.from_lists([(["hall", "kitchen", "garden"], ["on", "on"])], HOUSE)
@@ -399,7 +401,7 @@ def test_where_episodes_end_more_of_the_same_is_more():
     assert float(found.details["advantage"][0]) == pytest.approx((1 - HOUSE.discount) * (value - shown), abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["mwal", "projection"])
+@pytest.mark.parametrize("name", [pytest.param("mwal", marks=pytest.mark.long), "projection"])
 def test_the_stationary_policy_goes_where_the_mixture_goes(name):
     data = mm.simulate(SMALL, np.eye(3)[1], mm.Softmax(2.0), steps=10, episodes=4, seed=0)
     found = getattr(mm.baselines, name)(SMALL, data)
@@ -567,7 +569,7 @@ def test_two_intentions_are_told_apart_and_given_to_the_right_tasks():
 
 
 @pytest.mark.parametrize("choice", [mm.SoftOptimal(1.5), mm.Softmax(1.5)])
-@pytest.mark.parametrize("penalty", [0.0, 0.05])
+@pytest.mark.parametrize("penalty", [pytest.param(0.0, marks=pytest.mark.long), 0.05])
 def test_the_likelihood_never_falls(choice, penalty):
     data = mm.simulate(CHAIN, TWO[WHO], mm.SoftOptimal(0.7), steps=15, seed=3)
     found = mm.baselines.multiple_intentions(

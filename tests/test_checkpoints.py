@@ -116,6 +116,7 @@ def test_another_run_is_not_gone_on_with(tmp_path):
     assert earlier_run(path, identity_of(*given.values())) is not None
 
 
+@pytest.mark.long
 def test_one_bar_goes_on_over_all_blocks(tmp_path, monkeypatch):
     seen, expected = [], []
     monkeypatch.setattr(Report, "update", lambda report, done, note="": seen.append(report.before + done))
@@ -215,7 +216,9 @@ def test_ctrl_c_where_nothing_can_be_raised_is_noted_and_not_reported(monkeypatc
     assert reported == [ValueError, KeyboardInterrupt]
 
 
-@pytest.mark.parametrize("when", ["after a checkpoint", pytest.param("before any", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "when", [pytest.param(when, marks=pytest.mark.long) for when in ("after a checkpoint", "before any")]
+)
 def test_ctrl_c_ends_with_a_sentence_and_the_last_checkpoint_or_nothing(when, tmp_path):
     FIELD.to_frame().to_csv(tmp_path / "environment.csv", index=False)
     DATA.to_frame().to_csv(tmp_path / "choices.csv", index=False)

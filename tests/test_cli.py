@@ -21,7 +21,7 @@ def in_a_hurry(monkeypatch):
     monkeypatch.setattr("manymotives.demo.HMC", lambda **settings: mm.HMC(draws=20, warmup=20, thin=1, patience=1))
 
 
-def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path):
+def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path, in_a_hurry):
     result = run(app, ["demo", "--out", str(tmp_path / "out"), "--tasks", "4", "--steps", "20"])
     assert result.exit_code == 0, result.output
     assert "What 4 subjects want, inferred from 20 steps each" in result.output
@@ -49,6 +49,7 @@ def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path)
     assert loaded.tasks == ("subject 1", "subject 2", "subject 3", "subject 4")
 
 
+@pytest.mark.long
 def test_demo_gives_the_same_results_for_the_same_seed(tmp_path, in_a_hurry):
     for name in ("one", "two"):
         arguments = ["demo", "--out", str(tmp_path / name), "--tasks", "2", "--steps", "10", "--seed", "7"]
@@ -94,7 +95,10 @@ def test_the_package_is_a_program_too():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
-@pytest.mark.parametrize(("way", "module"), [("module", "numpy"), ("script", "numpy"), ("script", "typer")])
+@pytest.mark.parametrize(
+    ("way", "module"),
+    [("module", "numpy"), pytest.param("script", "numpy", marks=pytest.mark.long), ("script", "typer")],
+)
 def test_ctrl_c_during_the_imports_is_one_line(way, module, tmp_path):
     script = tmp_path / "manymotives"
     script.write_text("import sys\nfrom manymotives.cli import app\nsys.exit(app())\n")

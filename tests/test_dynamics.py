@@ -122,6 +122,7 @@ def test_each_draw_has_its_own_environment_and_likelihood(method):
     np.testing.assert_allclose(mean, np.mean(policies, axis=0), rtol=1e-9)
 
 
+@pytest.mark.long
 def test_a_belief_that_is_nearly_sure_gives_what_the_environment_gives():
     method = mm.HMC(chains=4, draws=400, warmup=100, thin=1, patience=1)
     known = mm.fit(MODEL, TRUTH, CHOICES, method, seed=1, progress=False)
@@ -175,7 +176,7 @@ def test_posteriors_come_back_and_go_on(tmp_path):
     assert one != other
 
 
-@pytest.mark.parametrize("hold_out", ["episodes", "tasks"])
+@pytest.mark.parametrize("hold_out", [pytest.param("episodes", marks=pytest.mark.long), "tasks"])
 def test_scores(hold_out):
     several = mm.simulate(TRUTH, REWARDS, mm.Softmax(10.0), steps=10, episodes=3, seed=0)
     posterior = mm.fit(MODEL, PRIOR.after(several), several, METHODS[2], progress=False)
@@ -207,7 +208,11 @@ class PlugIn:
 
 @pytest.mark.parametrize(
     ("is_plugged_in", "replications", "thin"),
-    [(False, 30, 8), (True, 50, 8), pytest.param(False, 1000, 50, marks=pytest.mark.long)],
+    [
+        (False, 30, 8),
+        pytest.param(True, 50, 8, marks=pytest.mark.long),
+        pytest.param(False, 1000, 50, marks=pytest.mark.long),
+    ],
 )
 def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replications, thin):
     """Few transitions are seen: to take their frequencies for the truth is over-confident, and shows.
@@ -225,7 +230,9 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
 # ---- decisions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sharing", [mm.Hierarchical(), mm.Pooled()], ids=["MRP", "RP"])
+@pytest.mark.parametrize(
+    "sharing", [mm.Hierarchical(), pytest.param(mm.Pooled(), marks=pytest.mark.long)], ids=["MRP", "RP"]
+)
 def test_decisions_are_between_their_bounds(sharing):
     """Each policy's value, averaged over pairs of drawn rewards and environments, by hand."""
     belief = PRIOR.after(CHOICES)

@@ -10,6 +10,7 @@ import manymotives as mm
 from manymotives.findings import clusters_of, learning, predictive_check, sample_of, similarity
 from manymotives.findings.learning import largest_shift
 from manymotives.findings.similarity import _silhouette, distance_draws
+from manymotives.report.sections_wants import _surest
 from oracles import best_by_enumeration, policy_value_exact
 from places import HOUSE, TRIANGLE
 
@@ -75,6 +76,23 @@ def test_many_choices_settle_what_is_wanted():
     assert (learnt.mean[1:].argmax(axis=1) == [0, 2]).all()
     assert learnt.settled[1:].sum(axis=1).min() >= 2
     assert (learnt.shift[1:].max(axis=1) > 0.5).all()
+
+
+def test_what_was_sure_before_the_data_is_not_ranked():
+    """An action that is never better, by its prior: that it is worse is nothing that choices have shown."""
+    cost = np.zeros((3, 2, 2))
+    cost[0, 1, 0] = 1.0  # the second action in the first state costs, and every prior draw says so
+    cost[1, 0, 1] = 1.0  # that of the second state is to be learnt
+    prior = mm.GaussianReward(features=cost, mean=[-30.0, 0.0], scale=[0.05, 3.0], on="state_action")
+    rewards = cost @ np.array([-30.0, 3.0])
+    posterior = fitted(TRIANGLE, mm.RewardPolicyModel(prior), rewards[None], steps=400)
+    learnt = learning(posterior)
+    assert learnt.pairs[0].tolist() == [0, 1]
+    assert learnt.prior_above[0] > 0.99
+    assert (learnt.above[:, 0] > 0.99).all()
+    ranked = _surest(learnt)
+    assert ranked[1]
+    assert not any({0, 1} == set(pair) for who in ranked for *pair, _ in who)
 
 
 def test_orders_are_counted_draw_by_draw(triangle):
@@ -194,6 +212,7 @@ def test_groups_that_are_there_are_found():
 
 
 @pytest.mark.parametrize("clouds", [8, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_groups_that_are_not_there_are_rarely_found(clouds):
     """At most as many as a rate of 5 % exceeds once in a thousand times."""
     rng = np.random.default_rng(2)

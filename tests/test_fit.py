@@ -50,7 +50,7 @@ def demonstrations(environment=CHAIN, tasks=("ann", "bob"), steps=20, episodes=2
     )
 
 
-@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=3))
+@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=6))
 def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.inference.empirical_bayes.ROUNDS", 3)  # what it returns, not how good it is
     monkeypatch.setattr("manymotives.inference.empirical_bayes.AVERAGED", 2)
@@ -114,7 +114,7 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
 
 
 @pytest.mark.parametrize(
-    ("reward", "method"), in_turn(["Dirichlet", "Beta", "Gaussian"], ["Gibbs", "Metropolis"], every=2)
+    ("reward", "method"), in_turn(["Dirichlet", "Beta", "Gaussian"], ["Gibbs", "Metropolis"], every=4)
 )
 def test_random_choice_teaches_nothing(method, reward):
     """With an inverse temperature of zero the posterior is the prior."""

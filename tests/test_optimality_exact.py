@@ -56,7 +56,7 @@ def random_problem(seed, states=4, actions=3, rewards=7, policies=5, on="state")
 
 
 @pytest.mark.parametrize(
-    ("world", "on"), in_turn(["random", "house", "wide", "sparse"], ["state", "state_action"], every=2)
+    ("world", "on"), in_turn(["random", "house", "wide", "sparse"], ["state", "state_action"], every=4)
 )
 def test_loss_matrix(world, on):
     if world == "house":
@@ -98,6 +98,7 @@ def test_an_optimal_policy_loses_nothing_and_half_the_reward_half():
     np.testing.assert_allclose(shifted, mm.loss_matrix(environment, policies, rewards, scale_free=True), atol=1e-12)
 
 
+@pytest.mark.long
 def test_float32_losses_are_float64_ones_to_six_digits():
     environment, rewards, policies, _ = random_problem(4, states=12, rewards=40, policies=30)
     exact = mm.loss_matrix(environment, policies, rewards)
@@ -109,7 +110,7 @@ def test_float32_losses_are_float64_ones_to_six_digits():
 # ---- the integral --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", in_turn(PRIORS, every=2))
+@pytest.mark.parametrize("name", in_turn(PRIORS, every=4))
 def test_the_integral_is_the_numerical_one(name):
     """With ties, with a measure that is zero somewhere, and with losses beyond the prior's end; to 1e-10."""
     optimality, exact = PRIORS[name]
@@ -329,7 +330,7 @@ def test_shared_rewards_are_the_enumerated_ones():
         pytest.param("exponential", "condition", marks=pytest.mark.long),
         pytest.param("gamma", "drop", marks=pytest.mark.long),
         pytest.param("half-normal", "prior", marks=pytest.mark.long),
-        ("uniform", "drop"),
+        pytest.param("uniform", "drop", marks=pytest.mark.long),
     ],
 )
 def test_the_device_says_the_same(name, empty):

@@ -155,7 +155,7 @@ def test_the_three_planners_agree_on_a_batch():
 @pytest.mark.parametrize(
     ("on", "inverse_temperature", "every"),
     [
-        ("state", None, 4),
+        ("state", None, 8),
         pytest.param("state", None, 1, marks=pytest.mark.long),
         pytest.param("state_action", 2.5, 1, marks=pytest.mark.long),
         pytest.param("state", 2.5, 1, marks=pytest.mark.long),
@@ -347,6 +347,7 @@ def test_temperatures_and_starts_can_be_traced_beside_plain_rewards():
     assert warm == 1
 
 
+@pytest.mark.long
 def test_the_likelihood_of_softmax_choices_can_be_differentiated():
     environment = mm.worlds.Labyrinth(levels=2)
     counts = mm.simulate(environment, np.arange(8.0), mm.Softmax(1.0), steps=200, seed=0).counts[0]

@@ -300,6 +300,7 @@ def killed_and_restarted(tmp_path, who, again):
     assert set(curves["runs"]) == {12}
 
 
+@pytest.mark.long
 def test_kill_9_and_restart_give_the_same_table(tmp_path):
     killed_and_restarted(tmp_path, "{'executor': ThreadPoolExecutor(1)}", in_threads)
 

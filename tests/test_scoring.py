@@ -41,7 +41,11 @@ def score(data=None, model=None, **options):
 # ---- nothing leaks --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"folds": 3}, {"hold_out": "tasks", "first": (0, 1)}], ids=["episodes", "tasks"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({"folds": 3}, marks=pytest.mark.long), {"hold_out": "tasks", "first": (0, 1)}],
+    ids=["episodes", "tasks"],
+)
 def test_coin_flips_cannot_be_predicted(options):
     table = score(demonstrations(temperature=0.0, tasks=12, episodes=3, steps=12), **options).table
     chance = np.log(1 / 3)
@@ -137,6 +141,7 @@ def test_training_sets_keep_what_followed_what():
 # ---- numbers --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_motives_beat_counts_where_there_are_motives_and_little_data():
     found = score(demonstrations(temperature=12.0, tasks=10, steps=6, seed=2), beside=())
     table = found.table.set_index("model")
@@ -174,6 +179,7 @@ def test_forced_choices_are_not_counted():
     assert found.table["log_likelihood"][0] == pytest.approx(uniform, rel=1e-12)
 
 
+@pytest.mark.long
 def test_memory_in_the_state_needs_rewards_on_pairs():
     """Rewards on states predict the same from (x, s) and (y, s); the score says so, and that pairs would not."""
     place = PLACE.with_memory()

@@ -61,7 +61,7 @@ def demonstrations(tasks=5, episodes=3, steps=8):
     return mm.simulate(PLACE, rewards, mm.Softmax(TEMPERATURE), steps=steps, episodes=episodes, seed=3)
 
 
-@pytest.mark.parametrize("way", ["reweighted", "continued", "refit"])
+@pytest.mark.parametrize("way", ["reweighted", "continued", pytest.param("refit", marks=pytest.mark.long)])
 def test_new_tasks_are_predicted_as_by_brute_force(way, monkeypatch):
     """However the prediction is made: from one fit, by chains that went on, from the beginning."""
     if way != "reweighted":

@@ -109,7 +109,8 @@ def furthest(here: np.ndarray, there: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("name", "replications"),
-    [("Dirichlet", 200)] + [pytest.param(name, 3000, marks=pytest.mark.long) for name in MODELS],
+    [pytest.param("Dirichlet", 200, marks=pytest.mark.long)]
+    + [pytest.param(name, 3000, marks=pytest.mark.long) for name in MODELS],
 )
 def test_where_the_truth_leads_is_as_likely_as_the_truth(name, replications):
     here, there = ways(MODELS[name], replications)

@@ -149,6 +149,7 @@ def test_uncertainty_is_told_apart_from_its_mean():
     assert plan.upper[0] == pytest.approx((9 + 5.5) / 2, abs=0.5)
 
 
+@pytest.mark.long
 def test_standard_errors_are_those_of_another_seed():
     """Values from other environments differ by their errors: z-values of 25 repetitions have a mean square near 1."""
     belief = random_belief(5, states=4, seen=10)

@@ -129,8 +129,8 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
         element("h3", "The surest differences"),
         element(
             "p",
-            "Of the one chosen above, with the probability that the order is this"
-            + ("; only of differences that choices can show:" if len(learnt.prior_alone) else ":"),
+            "Of the one chosen above, with the probability that the order is this, if it was not as sure before the "
+            "data" + ("; only of differences that choices can show:" if len(learnt.prior_alone) else ":"),
         ),
         element("ol", id="contrasts"),
         element("p", "None is surer than 95 %.", id="no-contrasts", hidden=True),
@@ -261,11 +261,13 @@ def _who(name: str, number: int, learnt: Learning) -> str:
 
 
 def _surest(learnt: Learning) -> list[list[list[int]]]:
-    """For each, pairs of cells whose order is surest, the wanted one first, with the probability in thousandths."""
+    """For each, pairs of cells whose order is surest, the wanted one first, with the probability in thousandths.
+
+    An order that was as sure before the data, as of an action that is never better, is nothing that choices have shown.
+    """
     found: list[list[list[int]]] = []
-    for above in learnt.above:
-        sure = np.maximum(above, 1 - above)
-        sure = np.where(sure >= 0.95, sure, 0.0)
+    for above, settled in zip(learnt.above, learnt.settled):
+        sure = np.where(settled, np.maximum(above, 1 - above), 0.0)
         gaps = np.abs(learnt.mean[len(found)][learnt.pairs[:, 0]] - learnt.mean[len(found)][learnt.pairs[:, 1]])
         order = np.lexsort((-gaps, -np.round(sure, 3)))[:SUREST]
         found.append(
