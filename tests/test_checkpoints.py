@@ -23,7 +23,7 @@ DATA = mm.simulate(FIELD, REWARDS, mm.Softmax(5.0), steps=20, seed=0)
 MODEL = mm.RewardPolicyModel()
 METHODS = [
     pytest.param(mm.HMC(chains=2, draws=60, warmup=20, thin=1, patience=2), id="HMC"),
-    pytest.param(mm.Gibbs(chains=2, draws=60, warmup=20, thin=1), id="Gibbs"),
+    pytest.param(mm.Gibbs(chains=2, draws=60, warmup=20, thin=1), id="Gibbs", marks=pytest.mark.long),
     pytest.param(mm.Metropolis(chains=2, draws=60, warmup=20, thin=1), id="Metropolis", marks=pytest.mark.long),
 ]
 

@@ -28,7 +28,9 @@ def test_draws_below_a_limit_have_the_truncated_density(shape, limit):
     assert st.kstest(ranks**2, "uniform").pvalue < 1e-6  # the control
 
 
-@pytest.mark.parametrize("rate", [10.0, pytest.param(1.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rate", [pytest.param(10.0, marks=pytest.mark.long), pytest.param(1.0, marks=pytest.mark.long)]
+)
 def test_without_choices_sparse_populations_are_as_before(rate):
     """Hyperprior in, hyperprior out: quantiles of concentrations and rewards, against draws that need no chain."""
     environment = mm.worlds.RandomMDP(3, 2, seed=0, discount=0.9)

@@ -219,7 +219,7 @@ class Given(mm.DirichletPolicy):
         return self.policies[: len(concentrations), task]
 
 
-@pytest.mark.parametrize("empty", in_turn(["condition", "drop", "prior"], every=2))
+@pytest.mark.parametrize("empty", in_turn(["condition", "drop", "prior"], every=3))
 def test_algorithm_2_is_the_plain_loop(empty):
     """The same policies, so the same weights to rounding; then its own policies, and the same to Monte Carlo error."""
     environment, rewards, _, rng = random_problem(6, rewards=6)

@@ -202,7 +202,7 @@ def test_plans_inside_jit_and_vmap_are_the_same():
     np.testing.assert_allclose(inside, mm.plan(environment, rewards).q, atol=EXACT)
 
 
-@pytest.mark.parametrize("way", ["compiled", "sparse", "jax"])
+@pytest.mark.parametrize("way", ["compiled", "sparse", pytest.param("jax", marks=pytest.mark.long)])
 def test_warm_starts_change_the_work_and_nothing_else(way, monkeypatch):
     environment = mm.worlds.RandomMDP(states=12, actions=4, seed=2)
     rewards = np.random.default_rng(3).normal(size=(20, 12))

@@ -96,7 +96,9 @@ def test_a_belief_is_not_its_mean():
 
 @pytest.mark.parametrize("scale_free", [False, True])
 @pytest.mark.parametrize("factorisation", ["reward_given_policy", "policy_given_reward"])
-@pytest.mark.parametrize("environment", [HOUSE, TRIANGLE], ids=["house", "triangle"])
+@pytest.mark.parametrize(
+    "environment", [HOUSE, pytest.param(TRIANGLE, marks=pytest.mark.long)], ids=["house", "triangle"]
+)
 def test_a_certain_belief_fits_as_the_environment(environment, factorisation, scale_free):
     rewards = np.random.default_rng(0).random((3, 3))
     shown = mm.simulate(environment, rewards, mm.Softmax(5.0), steps=20, seed=0)

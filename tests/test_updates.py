@@ -18,7 +18,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("name", "on", "step"), in_turn(PLACES, ["state", "state_action"], [0.02, 1.0], every=2))
+@pytest.mark.parametrize(("name", "on", "step"), in_turn(PLACES, ["state", "state_action"], [0.02, 1.0], every=4))
 def test_updated_plans_are_plans(name, on, step):
     """Over more changes than an inverse is kept for."""
     environment = PLACES[name]

@@ -65,7 +65,7 @@ def elimination_of(environment: Environment) -> Elimination:
         order=np.argsort(place),
         columns=place[matrix.indices],
         indptr=np.searchsorted(rows, np.arange(num_states + 1)),
-        indices=indices,
+        indices=np.ascontiguousarray(indices),  # a column of `nonzero`'s: loops would be compiled again for it
         diagonal=np.flatnonzero(rows == indices),
     )
 
