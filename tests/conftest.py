@@ -1,6 +1,7 @@
 """Test configuration: float64, no silent broadcasting, and every annotated array checked as it crosses a border."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,37 +16,16 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
-COMPILED = {
-    "manymotives.baselines.walks",
-    "manymotives.families",
-    "manymotives.inference.carry",
-    "manymotives.inference.environment_moves",
-    "manymotives.inference.exchanges",
-    "manymotives.inference.faint",
-    "manymotives.inference.integral_kernels",
-    "manymotives.inference.latent",
-    "manymotives.inference.paths",
-    "manymotives.inference.populations",
-    "manymotives.inference.sweeps",
-    "manymotives.inference.trials",
-    "manymotives.models.gradient",
-    "manymotives.models.likelihood",
-    "manymotives.noncentred",
-    "manymotives.planning.addresses",
-    "manymotives.planning.kernels",
-    "manymotives.planning.lanes",
-    "manymotives.planning.loss_kernels",
-    "manymotives.planning.updates",
-    "manymotives.planning.factors",
-    "manymotives.planning.warm",
-    "manymotives.worlds.walks",
-}
+COMPILED = re.compile(r"^(from|import) (numba|manymotives\.jit)\b", re.MULTILINE)
 
 
 def _module_names() -> list[str]:
     root = Path(importlib.util.find_spec("manymotives").origin).parent
-    names = [".".join(("manymotives", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.py")]
-    return [name for name in names if name not in COMPILED and not name.endswith("__init__")]
+    return [
+        ".".join(("manymotives", *path.relative_to(root).with_suffix("").parts))
+        for path in root.rglob("*.py")
+        if path.name != "__init__.py" and not COMPILED.search(path.read_text(encoding="utf-8"))
+    ]
 
 
 install_import_hook(_module_names(), "beartype.beartype")

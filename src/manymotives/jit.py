@@ -3,14 +3,54 @@
 A function that Python calls has a wrapper that takes its arguments out of Python objects. With a dozen arrays in each
 of five tuples that takes longer to compile than most functions here, so those that are called from compiled functions
 alone have none: called from Python, which tests do, they are plain Python. They are not kept on disk either, but in the
-function that calls them. Numba's cache watches the file of that function alone: after a change in what it calls,
-`find src -name "*.nb[ic]" -delete`, or old code keeps running.
+function that calls them.
+
+What is kept on disk holds the code of everything it calls, and the constants of other files, but Numba's cache watches
+the file of the function alone. Here it is keyed to all of them, so that no change leaves old code running.
 """
 
+import hashlib
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import register_jitable
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+IMPORTED = re.compile(r"^ *(?:from|import) +(numba|manymotives[\w.]*)", re.MULTILINE)
+
+
+@cache
+def digest_of_sources(root: Path = Path(__file__).parent) -> str:
+    """Of all files under `root` that Numba compiles, and of those they import from."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
+    imported = {path: set(IMPORTED.findall(text)) for path, text in texts.items()}
+    names = {path: ".".join((root.name, *path.relative_to(root).with_suffix("").parts)) for path in texts}
+    here = f"{root.name}.jit"
+    loops = [path for path in texts if {"numba", here} & imported[path]]
+    wanted = {name for path in loops for name in imported[path]}
+    made = hashlib.sha256()
+    for path, text in texts.items():
+        if path in loops or names[path] in wanted or names[path].removesuffix(".__init__") in wanted:
+            made.update(f"{names[path]}\n{text}".encode())
+    return made.hexdigest()
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile what Python calls, when it is called, and keep it on disk: beside the source, or else for the user."""
+    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    with suppress(RuntimeError):  # there is nowhere to keep it
+        kept = FunctionCache(function)
+        stamp = kept._impl.locator.get_source_stamp(), digest_of_sources()
+        kept._cache_file = IndexDataCacheFile(kept.cache_path, kept._impl.filename_base, source_stamp=stamp)
+        dispatcher._cache = kept
+    return dispatcher
+
+
 inner = register_jitable(error_model="numpy", no_cfunc_wrapper=True)
 inner_any_order = register_jitable(error_model="numpy", no_cfunc_wrapper=True, fastmath={"reassoc", "contract"})
 inlined = njit(inline="always", error_model="numpy")  # before any type is known: for calls that cost more than the work

@@ -1,0 +1,63 @@
+"""Compiled code is kept on disk, and none of it outlives a change of what it was compiled from."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import manymotives
+from manymotives.jit import digest_of_sources
+
+SOURCES = Path(manymotives.__file__).parent
+
+
+def package(folder, **texts):
+    root = folder / "manymotives"
+    root.mkdir()
+    for name, text in texts.items():
+        (root / f"{name}.py").write_text(text)
+    return root
+
+
+LOOPS = "from manymotives.jit import compiled\nfrom manymotives.numbers import SIZE\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_seen"), [("loops", True), ("direct", True), ("numbers", True), ("words", False), ("jit", True)]
+)
+def test_the_digest_is_of_loops_and_what_they_import(name, is_seen, tmp_path):
+    texts = {
+        "jit": "from numba import njit",
+        "loops": LOOPS,
+        "direct": "import numba",
+        "numbers": "SIZE = 1",
+        "words": "from manymotives.numbers import SIZE",
+    }
+    before = digest_of_sources(package(tmp_path, **texts))
+    (tmp_path / "other").mkdir()
+    after = digest_of_sources(package(tmp_path / "other", **texts | {name: texts[name] + "\n# changed"}))
+    assert (before != after) == is_seen
+
+
+@pytest.mark.long
+def test_a_change_in_what_is_called_is_compiled(tmp_path):
+    """A copy of the package; a constant of one file changes, and the loops of another follow."""
+    shutil.copytree(SOURCES, tmp_path / "manymotives", ignore=shutil.ignore_patterns("__pycache__"))
+    constant = tmp_path / "manymotives" / "constant.py"
+    (tmp_path / "manymotives" / "loop.py").write_text(
+        "from manymotives.constant import doubled\n"
+        "from manymotives.jit import compiled\n"
+        "@compiled\ndef twice(x):\n    return doubled(x)\n"
+    )
+
+    def answer(text):
+        constant.write_text(f"from manymotives.jit import inner\n@inner\ndef doubled(x):\n    return {text}\n")
+        probe = "from manymotives.loop import twice; print(twice(3), sum(twice.stats.cache_hits.values()))"
+        found = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return found.stdout.split()
+
+    assert answer("2 * x") == ["6", "0"]
+    assert answer("2 * x") == ["6", "1"]  # kept
+    assert answer("20 * x") == ["60", "0"]  # and not for long
