@@ -210,7 +210,7 @@ class PlugIn:
     ("is_plugged_in", "replications", "thin"),
     [
         (False, 30, 8),
-        pytest.param(True, 50, 8, marks=pytest.mark.long),
+        (True, 50, 8),
         pytest.param(False, 1000, 50, marks=pytest.mark.long),
     ],
 )

@@ -43,7 +43,7 @@ def test_the_digest_is_of_loops_and_what_they_import(name, is_seen, tmp_path):
 
 @pytest.mark.long
 def test_a_change_in_what_is_called_is_compiled(tmp_path):
-    """A copy of the package; a constant of one file changes, and the loops of another follow."""
+    """A copy of the package; a function of one file changes, and the loops of another that call it follow."""
     shutil.copytree(SOURCES, tmp_path / "manymotives", ignore=shutil.ignore_patterns("__pycache__"))
     constant = tmp_path / "manymotives" / "constant.py"
     (tmp_path / "manymotives" / "loop.py").write_text(

@@ -133,7 +133,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
             "data" + ("; only of differences that choices can show:" if len(learnt.prior_alone) else ":"),
         ),
         element("ol", id="contrasts"),
-        element("p", "None is surer than 95 %.", id="no-contrasts", hidden=True),
+        element("p", "None is surer than 95 %, or it was before the data.", id="no-contrasts", hidden=True),
     ]
     if len(learnt.who) > 2:
         figures["everyone"] = _heat(content, learnt.mean, unit(content), low=None)
