@@ -5,6 +5,7 @@ import pytest
 
 import manymotives as mm
 import oracles
+from manymotives.models.likelihood import shortfalls, softmax_log_likelihood
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
@@ -44,3 +45,24 @@ def test_soft_optimal_is_random_when_hot_and_optimal_when_cold():
     np.testing.assert_allclose(mm.SoftOptimal(1e-6).policies(environment, reward), 0.25, atol=1e-4)
     cold = mm.SoftOptimal(1e5).policies(environment, reward)
     np.testing.assert_allclose(cold, mm.plan(environment, reward).policy, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [1e-12, 0.3, 20.0, 1e130])
+def test_a_temperature_by_itself_is_judged_as_with_everything_else(temperature):
+    """Slice sampling looks at one temperature after the other: what does not depend on it is computed once."""
+    rng = np.random.default_rng(0)
+    q = rng.normal(size=(2, 5, 3))
+    q[1, 0, 1] = q[1, 3, :2] = -np.inf  # cannot be done
+    q[1, 4] = 0.5  # all the same
+    counts = rng.poisson(1.0, size=(1, 5, 3)) * (q[1:] > -np.inf) * 1.0
+    counts[0, 2] = 0.0  # never visited
+    if temperature > 1e100:  # where only the best are chosen at all
+        counts *= q[1:] == q[1:].max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        logits = temperature * (q[1] - q[1].max(axis=-1, keepdims=True))
+    log_policy = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    expected = (counts[0][counts[0] > 0] * log_policy[counts[0] > 0]).sum()
+    shortfall, made = np.empty((5, 2)), np.empty(5)
+    states, chosen = shortfalls(q, 1, counts, 0, shortfall, made)
+    assert states == (counts[0].sum(axis=-1) > 0).sum() < 5
+    np.testing.assert_allclose(softmax_log_likelihood(temperature, shortfall, made, states, chosen), expected)

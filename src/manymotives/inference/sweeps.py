@@ -52,7 +52,12 @@ from manymotives.inference.populations import (
 )
 from manymotives.inference.trials import begin_trials, judge_trials, keep, room_for, trial_judge
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import inverse_temperature, log_likelihood
+from manymotives.models.likelihood import (
+    inverse_temperature,
+    log_likelihood,
+    shortfalls,
+    softmax_log_likelihood,
+)
 from manymotives.models.target import Target
 from manymotives.planning.addresses import address_of
 from manymotives.planning.lanes import WIDTH
@@ -328,6 +333,9 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
     jumps = tally.jumps
     families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
+    _, num_states, num_actions = counts.shape
+    shortfall, made = np.empty((num_states, num_actions - 1)), np.empty(num_states)
+    states, chosen = 0, 0.0
     group = -1
     for m in range(len(tasks)):
         if m // anatomy.group_size != group:
@@ -340,6 +348,8 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
             lapse = natural(BETA, tasks[m, anatomy.lapse])
         for d in range(exact_from, len(families)):
             is_lapse = d == anatomy.lapse
+            if lapse == 0.0:
+                states, chosen = shortfalls(q, m, counts, m, shortfall, made)
             family, a, b = families[d], parameters[d, 0], parameters[d, 1]
             here = tasks[m, d]
             # how far u is from where deviations are taken from: b z of location–scale families, exactly
@@ -354,6 +364,8 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
                 steps -= 1
                 if is_lapse:
                     likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there))
+                elif lapse == 0.0:
+                    likelihood = softmax_log_likelihood(inverse_temperature(there), shortfall, made, states, chosen)
                 else:
                     likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there), lapse)
                 inside = likelihood + log_kernel(family, off + (there - here), a, b) > level

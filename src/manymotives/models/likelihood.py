@@ -60,6 +60,48 @@ def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
     return total
 
 
+@inner
+def shortfalls(q, n, counts, m, shortfall, made):
+    """What the likelihood of choices without lapses needs of values q[n], whatever the temperature.
+
+    For each state with choices, how far the values of its actions but the first best fall short of the best, in a row
+    of shortfall [S, A − 1], and how many choices were made there, in made [S]. The answer: the number of such states,
+    and Σ k (q − best).
+    """
+    _, num_states, num_actions = counts.shape
+    states, chosen = 0, 0.0
+    for s in range(num_states):
+        total, best = 0.0, 0
+        for a in range(num_actions):
+            total += counts[m, s, a]
+            if q[n, s, a] > q[n, s, best]:
+                best = a
+        if total > 0.0:
+            others = 0
+            for a in range(num_actions):
+                if a != best:
+                    below = q[n, s, a] - q[n, s, best]
+                    shortfall[states, others] = below
+                    others += 1
+                    if counts[m, s, a] > 0.0:
+                        chosen += counts[m, s, a] * below
+            made[states] = total
+            states += 1
+    return states, chosen
+
+
+@inner
+def softmax_log_likelihood(temperature, shortfall, made, states, chosen):
+    """The log-likelihood at a temperature, of what `shortfalls` has found."""
+    total = temperature * chosen
+    for i in range(states):
+        weight = 1.0
+        for a in range(shortfall.shape[1]):
+            weight += math.exp(temperature * shortfall[i, a])
+        total -= made[i] * math.log(weight)
+    return total
+
+
 @compiled
 def log_likelihoods(q, counts, owner, temperature, lapse):
     """The same for each of a batch of values q [N, S, A]; `owner` says whose counts [M, S, A] they are to explain."""
