@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 import manymotives as mm
 import oracles
-from manymotives.models.likelihood import shortfalls, softmax_log_likelihood
+from manymotives.models.likelihood import exponentials, room_for_weights, shortfalls, softmax_log_likelihood
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
@@ -62,7 +63,22 @@ def test_a_temperature_by_itself_is_judged_as_with_everything_else(temperature):
         logits = temperature * (q[1] - q[1].max(axis=-1, keepdims=True))
     log_policy = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     expected = (counts[0][counts[0] > 0] * log_policy[counts[0] > 0]).sum()
-    shortfall, made = np.empty((5, 2)), np.empty(5)
+    shortfall, room, made = room_for_weights(5, 3), room_for_weights(5, 3), np.empty(5)
     states, chosen = shortfalls(q, 1, counts, 0, shortfall, made)
     assert states == (counts[0].sum(axis=-1) > 0).sum() < 5
-    np.testing.assert_allclose(softmax_log_likelihood(temperature, shortfall, made, states, chosen), expected)
+    found = njit(softmax_log_likelihood)(temperature, shortfall, made, states, chosen, 2, room)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_sixteen_exponentials_at_once():
+    """Against the C library's, from where they vanish to where they overflow."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-750, 720, 4000), rng.normal(size=4000), rng.normal(size=84) * 1e-9])
+    x = np.concatenate([x, [0.0, -0.0, np.inf, -np.inf, np.nan, 709.0, -708.0, 1e300, -1e300, 0.5 * np.log(2), 1, -1]])
+    found = x.copy()
+    njit(exponentials)(found, len(x))
+    with np.errstate(over="ignore"):
+        expected = np.where(x < -708, 0.0, np.where(x > 709, np.inf, np.exp(x)))
+    np.testing.assert_array_max_ulp(found[~np.isnan(x)], expected[~np.isnan(x)], maxulp=2)
+    assert np.isnan(found[np.isnan(x)]).all()
+    assert found[x == 0].tolist() == [1.0, 1.0]

@@ -16,7 +16,7 @@ from manymotives.families import BETA, NORMAL, is_location_scale, natural
 from manymotives.inference.trials import plan_trials
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_pull
-from manymotives.models.likelihood import COLDEST, HOTTEST
+from manymotives.models.likelihood import COLDEST, HOTTEST, room_for_weights
 from manymotives.noncentred import latent, latent_constants, latent_density, latent_normaliser
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
@@ -250,7 +250,7 @@ def _judge_choices(world, anatomy, data, room):
     num_tasks = len(lift)
     num_states, num_actions = world.num_states, world.num_actions
     plan_trials(world, anatomy, data, plans, tasks, room.owner, num_tasks)
-    by_temperature = np.zeros(num_tasks)
+    by_temperature, weights = np.zeros(num_tasks), room_for_weights(num_states, num_actions)
     for m in range(num_tasks):
         for d in range(lift.shape[1]):
             lift[m, d] = 0.0
@@ -262,7 +262,7 @@ def _judge_choices(world, anatomy, data, room):
             continue
         lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, tasks[m, lapse_place])
         found[m], by_temperature[m], by_lapse = likelihood_and_pull(
-            q, m, counts, m, temperature[m], lapse, is_soft, actions, policies, pull
+            q, m, counts, m, temperature[m], lapse, is_soft, actions, policies, pull, weights
         )
         if lapse_place >= 0:
             lift[m, lapse_place] = by_lapse * lapse * (1.0 - lapse)

@@ -55,6 +55,7 @@ from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
     log_likelihood,
+    room_for_weights,
     shortfalls,
     softmax_log_likelihood,
 )
@@ -334,7 +335,8 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
     families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
     _, num_states, num_actions = counts.shape
-    shortfall, made = np.empty((num_states, num_actions - 1)), np.empty(num_states)
+    weights, shortfall = room_for_weights(num_states, num_actions), room_for_weights(num_states, num_actions)
+    made = np.empty(num_states)
     states, chosen = 0, 0.0
     group = -1
     for m in range(len(tasks)):
@@ -363,11 +365,13 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
             while steps > 0:
                 steps -= 1
                 if is_lapse:
-                    likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there))
+                    likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there), weights)
                 elif lapse == 0.0:
-                    likelihood = softmax_log_likelihood(inverse_temperature(there), shortfall, made, states, chosen)
+                    likelihood = softmax_log_likelihood(
+                        inverse_temperature(there), shortfall, made, states, chosen, num_actions - 1, weights
+                    )
                 else:
-                    likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there), lapse)
+                    likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there), lapse, weights)
                 inside = likelihood + log_kernel(family, off + (there - here), a, b) > level
                 stage, there, left, right = next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
                 if stage == DONE:

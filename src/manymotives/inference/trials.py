@@ -6,7 +6,7 @@ import numpy as np
 
 from manymotives.families import BETA, natural
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import inverse_temperature, log_likelihood
+from manymotives.models.likelihood import inverse_temperature, log_likelihood, room_for_weights
 from manymotives.planning.addresses import call
 from manymotives.planning.lanes import WIDTH
 from manymotives.planning.warm import empty_plans, plan_again
@@ -49,12 +49,13 @@ def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
     plan_trials(world, anatomy, data, plans, trial, owner, count)
+    weights = room_for_weights(counts.shape[1], counts.shape[2])
     for n in range(count):
         m = owner[n]
         found[n] = -np.inf
         if residual[n] < np.inf:
             lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
-            value = log_likelihood(q, n, counts, m, temperature[n], lapse)
+            value = log_likelihood(q, n, counts, m, temperature[n], lapse, weights)
             if not math.isnan(value):
                 found[n] = value
 

@@ -5,10 +5,11 @@ import math
 import numpy as np
 
 from manymotives.jit import inner
+from manymotives.models.likelihood import exponentials
 
 
 @inner
-def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull):
+def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull, room):
     """log L as `likelihood.log_likelihood` has it, and its derivatives in c and in the lapse rate.
 
     Leaves in pull[n] its derivatives in q [S, A], and in policies[n] the policy the values belong to: softmax(c q)
@@ -17,6 +18,14 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
     """
     _, num_states, num_actions = counts.shape
     total, by_temperature, by_lapse = 0.0, 0.0, 0.0
+    for s in range(num_states):
+        best = q[n, s, 0]
+        for a in range(1, num_actions):
+            best = max(best, q[n, s, a])
+        for a in range(num_actions):
+            available = q[n, s, a] > -np.inf
+            room[s * num_actions + a] = temperature * (q[n, s, a] - best) if available else -np.inf
+    exponentials(room, num_states * num_actions)
     for s in range(num_states):
         made = 0.0
         for a in range(num_actions):
@@ -31,13 +40,11 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
             best = max(best, q[n, s, a])
         weight, available, chosen = 0.0, 0, 0.0
         for a in range(num_actions):
-            share = 0.0
+            share = room[s * num_actions + a]
             if q[n, s, a] > -np.inf:
-                above = temperature * (q[n, s, a] - best)
-                share = math.exp(above) if above < 0.0 else 1.0
                 available += 1
                 if counts[m, s, a] > 0.0:
-                    chosen += counts[m, s, a] * above
+                    chosen += counts[m, s, a] * (temperature * (q[n, s, a] - best))
             pull[n, s, a] = share
             weight += share
         expected = 0.0  # Σ of what pulls: k for choices without lapses

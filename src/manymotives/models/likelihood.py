@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from manymotives.jit import compiled, inner
+from manymotives.planning.lanes import WIDTH, exponential, load, spread, store
 
 COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
 HOTTEST = 300.0  # log c above which only best actions are chosen, and products with values overflow
@@ -17,21 +18,68 @@ def inverse_temperature(log_temperature):
 
 
 @inner
-def log_likelihood(q, n, counts, m, temperature, lapse):
+def room_for_weights(num_states, num_actions):
+    """Where the weights e^(c q) of one task are worked out, sixteen at a time."""
+    return np.zeros(-(-num_states * num_actions // WIDTH) * WIDTH)
+
+
+@inner
+def exponentials(room, count):
+    """e^x of the first `count` numbers, in their places."""
+    for row in range(-(-count // WIDTH)):
+        store(room, row, exponential(load(room, row)))
+
+
+@inner
+def log_likelihood(q, n, counts, m, temperature, lapse, room):
     """Σ_{s,a} k(s, a) log π(a|s) for values q[n] and counts k = counts[m], [S, A]; q is −inf where nothing can be done.
 
     π = (1 − lapse) softmax(c q) + lapse / (number of available actions). States without choices cost nothing. (Whole
     arrays and an index, not rows: a row is a new array to Numba, and costs more than some of the work here.)
     """
-    total = 0.0
-    for s in range(counts.shape[1]):
-        total += log_likelihood_in(s, q, n, counts, m, temperature, lapse)
+    _, num_states, num_actions = counts.shape
+    count, total = 0, 0.0
+    for s in range(num_states):
+        made = 0.0
+        for a in range(num_actions):
+            made += counts[m, s, a]
+        if made > 0.0:
+            best = q[n, s, 0]
+            for a in range(1, num_actions):
+                best = max(best, q[n, s, a])
+            for a in range(num_actions):
+                above = temperature * (q[n, s, a] - best) if q[n, s, a] > -np.inf else -np.inf
+                room[count] = above
+                count += 1
+                if counts[m, s, a] > 0.0:  # else 0 · −∞ where c (q − best) overflows
+                    total += counts[m, s, a] * above
+    exponentials(room, count)
+    count = 0
+    if lapse > 0.0:
+        total = 0.0
+    for s in range(num_states):
+        made = 0.0
+        for a in range(num_actions):
+            made += counts[m, s, a]
+        if made > 0.0:
+            weight, available = 0.0, 0
+            for a in range(num_actions):
+                weight += room[count + a]
+                available += q[n, s, a] > -np.inf
+            if lapse == 0.0:
+                total -= made * math.log(weight)
+            else:
+                for a in range(num_actions):
+                    if counts[m, s, a] > 0.0:
+                        share = (1.0 - lapse) * room[count + a] / weight + lapse / available
+                        total += counts[m, s, a] * math.log(min(share, 1.0))
+            count += num_actions
     return total
 
 
 @inner
 def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
-    """The part of it that choices in state s have."""
+    """The part of it that choices in state s have: few exponentials, one by one."""
     num_actions = counts.shape[2]
     made = 0.0
     for a in range(num_actions):
@@ -64,12 +112,12 @@ def log_likelihood_in(s, q, n, counts, m, temperature, lapse):
 def shortfalls(q, n, counts, m, shortfall, made):
     """What the likelihood of choices without lapses needs of values q[n], whatever the temperature.
 
-    For each state with choices, how far the values of its actions but the first best fall short of the best, in a row
-    of shortfall [S, A − 1], and how many choices were made there, in made [S]. The answer: the number of such states,
+    For each state with choices: how far the values of its actions but the first best fall short of the best, one after
+    the other in `shortfall`, and how many choices were made there, in made [S]. The answer: the number of such states,
     and Σ k (q − best).
     """
     _, num_states, num_actions = counts.shape
-    states, chosen = 0, 0.0
+    states, others, chosen = 0, 0, 0.0
     for s in range(num_states):
         total, best = 0.0, 0
         for a in range(num_actions):
@@ -77,11 +125,10 @@ def shortfalls(q, n, counts, m, shortfall, made):
             if q[n, s, a] > q[n, s, best]:
                 best = a
         if total > 0.0:
-            others = 0
             for a in range(num_actions):
                 if a != best:
                     below = q[n, s, a] - q[n, s, best]
-                    shortfall[states, others] = below
+                    shortfall[others] = below
                     others += 1
                     if counts[m, s, a] > 0.0:
                         chosen += counts[m, s, a] * below
@@ -91,13 +138,16 @@ def shortfalls(q, n, counts, m, shortfall, made):
 
 
 @inner
-def softmax_log_likelihood(temperature, shortfall, made, states, chosen):
-    """The log-likelihood at a temperature, of what `shortfalls` has found."""
-    total = temperature * chosen
+def softmax_log_likelihood(temperature, shortfall, made, states, chosen, num_others, room):
+    """The log-likelihood at a temperature, of what `shortfalls` has found; each state has `num_others` shortfalls."""
+    for row in range(-(-states * num_others // WIDTH)):
+        store(room, row, exponential(spread(temperature) * load(shortfall, row)))
+    total, count = temperature * chosen, 0
     for i in range(states):
         weight = 1.0
-        for a in range(shortfall.shape[1]):
-            weight += math.exp(temperature * shortfall[i, a])
+        for _ in range(num_others):
+            weight += room[count]
+            count += 1
         total -= made[i] * math.log(weight)
     return total
 
@@ -105,7 +155,7 @@ def softmax_log_likelihood(temperature, shortfall, made, states, chosen):
 @compiled
 def log_likelihoods(q, counts, owner, temperature, lapse):
     """The same for each of a batch of values q [N, S, A]; `owner` says whose counts [M, S, A] they are to explain."""
-    found = np.empty(len(q))
+    found, room = np.empty(len(q)), room_for_weights(q.shape[1], q.shape[2])
     for n in range(len(q)):
-        found[n] = log_likelihood(q, n, counts, owner[n], temperature[n], lapse[n])
+        found[n] = log_likelihood(q, n, counts, owner[n], temperature[n], lapse[n], room)
     return found

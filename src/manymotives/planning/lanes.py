@@ -8,6 +8,7 @@ unless two registers are in flight.
 Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row at a time; `row` counts in lanes.
 """
 
+import math
 import operator
 
 from llvmlite import ir
@@ -146,6 +147,40 @@ def fused(typing_context, a, b, c):
         return builder.call(function, arguments)
 
     return _lanes(_lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def exponential(typing_context, x):
+    """e^x, to two units in the last place; 0 below x = −708, where it is no longer a normal number.
+
+    x = n log 2 + r with |r| ≤ log 2 / 2, and e^x = 2^n e^r: n from adding a number whose last bit counts ones, e^r from
+    its Taylor series (the first term left out is below 1e-17), 2^n by adding n to the exponent.
+    """
+
+    def generate(context, builder, signature, arguments):
+        (x,) = arguments
+        integers = ir.VectorType(ir.IntType(64), WIDTH)
+        fma = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), f"llvm.fma.v{WIDTH}f64"
+        )
+
+        def constant(value, kind=_VECTOR):
+            return ir.Constant(kind, [value] * WIDTH)
+
+        shifted = builder.call(fma, [x, constant(1.4426950408889634), constant(6755399441055744.0)])  # 1.5 · 2^52
+        n = builder.fsub(shifted, constant(6755399441055744.0))
+        r = builder.call(fma, [n, constant(-0.6931471803691238), x])  # log 2 in two parts
+        r = builder.call(fma, [n, constant(-1.9082149292705877e-10), r])
+        series = constant(1.0 / math.factorial(13))
+        for power in range(12, -1, -1):
+            series = builder.call(fma, [series, r, constant(1.0 / math.factorial(power))])
+        exponent = builder.shl(builder.bitcast(shifted, integers), constant(52, integers))
+        found = builder.bitcast(builder.add(builder.bitcast(series, integers), exponent), _VECTOR)
+        found = builder.select(builder.fcmp_ordered("<", x, constant(-708.0)), constant(0.0), found)
+        found = builder.select(builder.fcmp_ordered(">", x, constant(709.0)), constant(math.inf), found)
+        return builder.select(builder.fcmp_unordered("uno", x, x), x, found)
+
+    return _lanes(_lanes), generate
 
 
 @intrinsic
