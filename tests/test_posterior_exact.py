@@ -6,6 +6,7 @@ Two tasks, two states, two actions; rewards, temperatures and hyperparameters ar
 
 import functools
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -114,14 +115,19 @@ def dirichlet(request):
 
 
 @functools.cache
-def chains_of(rule, method):
-    return mm.fit(dirichlet_model(rule), ENVIRONMENT, demonstrations(), CHAINS[method], seed=1)
+def chains_of(rule, method, longer=1):
+    settings = replace(CHAINS[method], draws=longer * CHAINS[method].draws)
+    return mm.fit(dirichlet_model(rule), ENVIRONMENT, demonstrations(), settings, seed=1)
 
 
 @pytest.mark.parametrize("method", CHAINS)
 def test_chains_agree_with_brute_force(dirichlet, method):
+    """Chance can take a short run beyond the limit, as it has one of these; a longer one only brings bias out."""
     rule, exact = dirichlet
-    assert_close(scores_of_chains(dirichlet_quantities(chains_of(rule, method)), exact))
+    scores = scores_of_chains(dirichlet_quantities(chains_of(rule, method)), exact)
+    if max(map(abs, scores.values())) >= STANDARD_ERRORS:
+        scores = scores_of_chains(dirichlet_quantities(chains_of(rule, method, longer=10)), exact)
+    assert_close(scores)
 
 
 @pytest.mark.parametrize("method", WEIGHTED)
