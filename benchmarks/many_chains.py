@@ -10,10 +10,10 @@ import xarray as xr
 from arviz_stats import ess
 
 import manymotives as mm
-from manymotives.compilation import compile_first
-from manymotives.diagnostics import nested_rhat
+from manymotives.fitting.compilation import compile_first
 from manymotives.inference import Draws, Progress
-from manymotives.inference.device_hmc import Chains, on
+from manymotives.inference.diagnostics import nested_rhat
+from manymotives.inference.many_chains.hmc import Chains, on
 from manymotives.models import Target
 
 STATES, ACTIONS, TASKS, STEPS, TEMPERATURE, DISCOUNT = 8, 4, 20, 50, 8.0, 0.95

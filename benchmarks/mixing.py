@@ -20,8 +20,8 @@ from arviz_stats import ess, rhat
 import manymotives as mm
 from benchmarks.harness import peak_memory
 from manymotives.inference import Draws, Progress
-from manymotives.inference.device_hmc import on
-from manymotives.labelling import watched_reward_policy
+from manymotives.inference.many_chains.hmc import on
+from manymotives.posterior.labelling import watched_reward_policy
 
 RHAT, BULK, TAIL = 1.01, 400, 300
 FRESH = (401, 402, 403)  # problems that nothing was tuned on; others again once these have been looked at too often

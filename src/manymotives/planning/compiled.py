@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning import kernels
-from manymotives.planning.lanes import WIDTH
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores
+from manymotives.planning.simd import WIDTH
 
 MAX_STATES = 128  # past this the eliminations leave the caches, and the sparse planner wins …
 MAX_DENSE_STATES = 512  # … unless transitions are dense
