@@ -49,7 +49,7 @@ def plan_dense(
     solves = parts[4].view(np.int64)
     transitions = discounted(environment)
     forbidden = ~allowed_actions(environment).ravel()
-    # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/0002)
+    # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/appendix/0002)
     sweeps = 3 + num_states // 6
 
     def work(begin: int, end: int) -> None:
