@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import manymotives as mm
-from manymotives.inference.device_integral import Device
-from manymotives.inference.rewards_given_policies import _judge_here
+from manymotives.inference.optimality.integral_jax import Device
+from manymotives.inference.optimality.rewards_given_policies import _judge_here
 from manymotives.planning import Contest
 from manymotives.planning.dense_losses import losses_against
 

@@ -1,13 +1,20 @@
-"""How things are timed: ours and the peer by turns, in one process, compilation apart."""
+"""How things are timed (ours and the peer by turns, in one process, compilation apart) and how figures are kept."""
 
+import json
+import os
+import platform
 import re
+import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,51 @@ def peak_memory() -> float:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) / 2**20
+
+
+def machine(packages: Sequence[str]) -> dict[str, object]:
+    """Where figures were measured, and on which code: cores, processor, commit, and the versions of `packages`."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "commit": commit(),
+        "versions": {name: _version(name) for name in packages},
+    }
+
+
+def commit() -> str:
+    """The short hash of the commit checked out, or "unknown" outside git."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def write(file: str, machine: Mapping[str, object], rows: Sequence[Mapping[str, object]]) -> None:
+    """Figures as JSON, in a file beside this one."""
+    (HERE / file).write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+
+
+@dataclass
+class Record:
+    """Rows of figures, written with every row that is added: an interrupted run keeps what it has measured."""
+
+    file: str
+    machine: Mapping[str, object]
+    rows: list[Mapping[str, object]] = field(default_factory=list)
+
+    def add(self, **figures: object) -> None:
+        self.rows.append(figures)
+        write(self.file, self.machine, self.rows)
 
 
 def first_call(work: Callable[[], object]) -> float:

@@ -1,4 +1,7 @@
-"""A thousand short chains on an accelerator against four compiled ones: `python -m benchmarks.many_chains`."""
+"""A thousand short chains on an accelerator against four compiled ones: `python -m benchmarks.many_chains`.
+
+Figures are printed, and written to benchmarks/latest-many-chains.json.
+"""
 
 import sys
 import time
@@ -10,10 +13,11 @@ import xarray as xr
 from arviz_stats import ess
 
 import manymotives as mm
-from manymotives.compilation import compile_first
-from manymotives.diagnostics import nested_rhat
+from benchmarks.harness import Record, machine
+from manymotives.fitting.compilation import compile_first
 from manymotives.inference import Draws, Progress
-from manymotives.inference.device_hmc import Chains, on
+from manymotives.inference.diagnostics import nested_rhat
+from manymotives.inference.many_chains.hmc import Chains, on
 from manymotives.models import Target
 
 STATES, ACTIONS, TASKS, STEPS, TEMPERATURE, DISCOUNT = 8, 4, 20, 50, 8.0, 0.95
@@ -29,16 +33,31 @@ def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else jax.default_backend()
     chains = int(sys.argv[2]) if len(sys.argv) > 2 else CHAINS
     print(f"{device}, JAX {jax.__version__}, {chains} chains: {DRAWS} draws", flush=True)
+    record = Record("latest-many-chains.json", machine(("numpy", "scipy", "numba", "jax", "jaxlib")))
     compile_first()
     for name, world in WORLDS.items():
         for rate, warmup in WARMUPS.items():
             target = problem(world, rate)
             print(f"\n{name} MDP, rate {rate}", flush=True)
-            ours, drawn, every = on_device(target, device, chains, warmup)
-            theirs, drawn_there, every_there = compiled(target)
-            print(f"  {drawn / drawn_there:.0f} × as many without warm-up, {every / every_there:.1f} × with it")
+            ours, on_it = on_device(target, device, chains, warmup)
+            theirs, beside = compiled(target)
+            apart, every = (on_it[figure] / beside[figure] for figure in ("per_second", "per_second_with_warmup"))
+            print(f"  {apart:.0f} × as many without warm-up, {every:.1f} × with it")
             place, off = furthest(ours, theirs)
             print(f"  means differ by at most {off:.1f} standard errors ({place})", flush=True)
+            record.add(
+                name=f"{name} MDP, rate {rate}",
+                device=jax.devices(device)[0].device_kind,
+                chains=chains,
+                draws=DRAWS,
+                warmup=warmup,
+                on_device=on_it,
+                compiled_chains=beside,
+                ratio=apart,
+                ratio_with_warmup=every,
+                largest_difference_in_standard_errors=off,
+                largest_difference_of=place,
+            )
 
 
 def problem(world: Any, rate: float) -> Target:
@@ -53,8 +72,8 @@ def problem(world: Any, rate: float) -> Target:
     return mm.RewardPolicyModel(prior).bind(environment, data)
 
 
-def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr.Dataset, float, float]:
-    """Draws, and effective ones a second without and with start and warm-up: of the second run, already compiled."""
+def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr.Dataset, dict[str, float]]:
+    """Draws and figures: effective draws per second without and with start and warm-up, of the second run, compiled."""
     times = []
     for seed in range(2):
         clock = [time.perf_counter()]
@@ -70,8 +89,9 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
             tasks, hyper, likelihood, accepted, refreshed = made.draw(DRAWS, 1)
             clock.append(time.perf_counter())
         times.append(np.diff(clock))
-    first, (start, warm, draw) = times
-    print(f"  compiled in {first.sum() - sum(times[1]):.1f} s (the first run less the second)", flush=True)
+    start, warm, draw = (float(spent) for spent in times[1])
+    compiling = float(times[0].sum() - times[1].sum())
+    print(f"  compiled in {compiling:.1f} s (the first run less the second)", flush=True)
     print(f"  start {start:.2f} s, warm-up of {warmup} sweeps {warm:.2f} s, draws {draw:.2f} s; ", end="")
     print(f"accepted {accepted.mean():.0%}, refreshed {refreshed.mean():.0%}", flush=True)
     found = watched(target, Draws(tasks=tasks, hyper=hyper, log_likelihood=likelihood))
@@ -80,11 +100,23 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
     worst, every = sizes[place], start + warm + draw
     print(f"  worst bulk ESS {worst:.0f} ({place}) of {chains * DRAWS} draws: {worst / draw:,.0f} a second, ", end="")
     print(f"{worst / every:,.0f} with start and warm-up", flush=True)
-    print(f"  worst nested R-hat {max(float(each.max()) for each in nested_rhat(found).values()):.4f}", flush=True)
-    return found, worst / draw, worst / every
+    nested = max(float(each.max()) for each in nested_rhat(found).values())
+    print(f"  worst nested R-hat {nested:.4f}", flush=True)
+    return found, {
+        "compile_seconds": compiling,
+        "start_seconds": start,
+        "warmup_seconds": warm,
+        "draw_seconds": draw,
+        "accepted": float(accepted.mean()),
+        "refreshed": float(refreshed.mean()),
+        "bulk": worst,
+        "per_second": worst / draw,
+        "per_second_with_warmup": worst / every,
+        "nested_rhat": nested,
+    }
 
 
-def compiled(target: Target) -> tuple[xr.Dataset, float, float]:
+def compiled(target: Target) -> tuple[xr.Dataset, dict[str, float]]:
     """The same of four chains on the processor: 500 sweeps of warm-up, then 2 × 1 000 draws, two sweeps each."""
     method = mm.HMC(chains=4, draws=1000, warmup=500, thin=2)
     clock = [time.perf_counter()]
@@ -92,13 +124,19 @@ def compiled(target: Target) -> tuple[xr.Dataset, float, float]:
     clock.append(time.perf_counter())
     more = method.run(target, seed=0, progress=Progress(False), state=begun.state)
     clock.append(time.perf_counter())
-    first, second = np.diff(clock)
+    first, second = (float(spent) for spent in np.diff(clock))
     found = watched(target, begun.followed_by(more))
     worst = min(effective(found).values())
     every, drawn = worst / (first + second), 0.5 * worst / second  # half of all draws are of the second part
     print(f"  compiled chains: {first:.1f} s with warm-up, then {second:.1f} s; worst bulk ESS {worst:.0f}: ", end="")
     print(f"{drawn:.0f} a second, {every:.0f} with warm-up", flush=True)
-    return found, drawn, every
+    return found, {
+        "first_seconds": first,
+        "second_seconds": second,
+        "bulk": worst,
+        "per_second": drawn,
+        "per_second_with_warmup": every,
+    }
 
 
 def watched(target: Target, draws: Draws) -> xr.Dataset:

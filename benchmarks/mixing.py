@@ -4,6 +4,7 @@
 
 Every fit is of a problem that was never tuned on, and counts as converged only if R-hat ≤ 1.01,
 bulk ESS ≥ 400 and tail ESS ≥ 300 for *every* reward, concentration, temperature and hyperparameter.
+Figures are printed, and written to benchmarks/latest-mixing.json, which holds the parts of the last run.
 """
 
 import sys
@@ -18,10 +19,10 @@ import xarray as xr
 from arviz_stats import ess, rhat
 
 import manymotives as mm
-from benchmarks.harness import peak_memory
+from benchmarks.harness import Record, machine, peak_memory
 from manymotives.inference import Draws, Progress
-from manymotives.inference.device_hmc import on
-from manymotives.labelling import watched_reward_policy
+from manymotives.inference.many_chains.hmc import on
+from manymotives.posterior.labelling import watched_reward_policy
 
 RHAT, BULK, TAIL = 1.01, 400, 300
 FRESH = (401, 402, 403)  # problems that nothing was tuned on; others again once these have been looked at too often
@@ -57,9 +58,14 @@ def worst(watched: xr.Dataset) -> tuple[float, float, float]:
 
 
 def fitted(
-    name: str, made: tuple[Any, Any, Any], method: mm.HMC, seed: int, limit: float | None = None
+    name: str,
+    made: tuple[Any, Any, Any],
+    method: mm.HMC,
+    seed: int,
+    record: Record | None = None,
+    limit: float | None = None,
 ) -> tuple[xr.Dataset, float, float]:
-    """Run until converged, in rounds of `method.draws`; a line about it. The answer: draws, seconds, bulk ESS."""
+    """Run until converged, in rounds of `method.draws`; print a line, add a row. Returns draws, seconds, bulk ESS."""
     model, environment, demonstrations = made
     target = model.bind(environment, demonstrations)
     begin = time.perf_counter()
@@ -80,6 +86,19 @@ def fitted(
         f"({rounds} × {method.chains} × {method.draws} draws): {verdict}",
         flush=True,
     )
+    if record is not None:
+        record.add(
+            name=name,
+            seconds=spent,
+            rhat=figures[0],
+            bulk=figures[1],
+            tail=figures[2],
+            rounds=rounds,
+            chains=method.chains,
+            draws=method.draws,
+            converged=good(figures),
+            limit=limit,
+        )
     return watched_reward_policy(draws, model, target, demonstrations), spent, figures[1]
 
 
@@ -90,36 +109,41 @@ def good(figures: tuple[float, float, float]) -> bool:
 ROUND = mm.HMC(draws=150, warmup=250, patience=130)
 
 
-def compilation() -> None:
+def compilation(record: Record) -> None:
     """How long the first fit of all takes, where nothing is compiled yet (else: how long reading it takes)."""
     begin = time.perf_counter()
     mm.fit(*problem(0.1, 99), mm.HMC(draws=5, warmup=20, patience=1), seed=0, progress=False)
-    print(f"the first fit, compiling what has to be: {time.perf_counter() - begin:.1f} s", flush=True)
+    spent = time.perf_counter() - begin
+    print(f"the first fit, compiling what has to be: {spent:.1f} s", flush=True)
+    record.add(name="the first fit, compiling what has to be", seconds=spent)
 
 
-def the_problem(rate: float, limit: float, dense: bool) -> None:
+def the_problem(rate: float, limit: float, dense: bool, record: Record) -> None:
     """S=8, A=4, M=20, T=50, c=8, γ=.95: three problems, five seeds."""
     spent = []
     fitted("  (not counted)", problem(rate, 99, dense=dense), mm.HMC(draws=5, warmup=20, patience=1), 0)
     for which in FRESH:
         for seed in range(5):
             name = f"rate {rate}, {'dense' if dense else 'nearly deterministic'}, problem {which}, seed {seed}"
-            spent.append(fitted(name, problem(rate, which, dense=dense), ROUND, seed, limit)[1])
+            spent.append(fitted(name, problem(rate, which, dense=dense), ROUND, seed, record, limit)[1])
     print(f"  rate {rate}, dense {dense}: median {np.median(spent):.1f} s, slowest {max(spent):.1f} s", flush=True)
 
 
-def many_tasks() -> None:
-    fitted("M = 100, rate .1", problem(0.1, 104, tasks=100), ROUND, 0, 90.0)
-    fitted("M = 100, rate 10", problem(10.0, 104, tasks=100), ROUND, 0)
-    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=400, warmup=300, patience=12), 0)
+def many_tasks(record: Record) -> None:
+    fitted("M = 100, rate .1", problem(0.1, 104, tasks=100), ROUND, 0, record, 90.0)
+    fitted("M = 100, rate 10", problem(10.0, 104, tasks=100), ROUND, 0, record)
+    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=400, warmup=300, patience=12), 0, record)
     print(f"  peak memory {peak_memory():.2f} GiB", flush=True)
+    record.add(name="peak memory", gibibytes=peak_memory())
 
 
-def long_demonstrations() -> None:
+def long_demonstrations(record: Record) -> None:
     for steps in (1_000, 20_000):
         for rate in (0.1, 10.0):
-            fitted(f"T = {steps}, rate {rate}", problem(rate, 106, steps=steps), ROUND, 0)
-    fitted("S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, patience=6), 0)
+            fitted(f"T = {steps}, rate {rate}", problem(rate, 106, steps=steps), ROUND, 0, record)
+    fitted(
+        "S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, patience=6), 0, record
+    )
 
 
 def one_grid(side: int) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demonstrations]:
@@ -144,33 +168,34 @@ def one_grid(side: int) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demons
     return model, environment, demonstrations
 
 
-def grids() -> None:
+def grids(record: Record) -> None:
     """One task, Gaussian rewards on states, temperature known: seconds for each effective draw."""
     for side, bar in ((3, 0.02), (6, 0.07), (12, 0.3)):
-        _, spent, bulk = fitted(f"grid of {side**2}", one_grid(side), mm.HMC(draws=500, warmup=300, patience=20), 0)
+        method = mm.HMC(draws=500, warmup=300, patience=20)
+        _, spent, bulk = fitted(f"grid of {side**2}", one_grid(side), method, 0, record)
         print(
-            f"  {spent / bulk:.4f} s an effective draw, bar {bar}: {'met' if spent / bulk <= bar else 'MISSED'}",
+            f"  {spent / bulk:.4f} s per effective draw, bar {bar}: {'met' if spent / bulk <= bar else 'MISSED'}",
             flush=True,
         )
 
 
-def agreement() -> None:
+def agreement(record: Record) -> None:
     """Posterior means by HMC, Gibbs and, where its weights allow, nested Monte Carlo; in standard errors."""
     for rate in (0.1, 10.0):
         made = problem(rate, 101)
-        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, patience=3), 1)
+        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, patience=3), 1, record)
         theirs = mm.fit(*made, mm.Gibbs(draws=2000, warmup=1000, thin=60), seed=2, progress=False)
-        compare(f"  HMC and Gibbs, rate {rate}", ours, theirs.data["posterior"].dataset)
+        compare(f"  HMC and Gibbs, rate {rate}", ours, theirs.data["posterior"].dataset, record)
     made = problem(0.1, 108, tasks=2, steps=10, states=4)
-    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, patience=3), 1)
+    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, patience=3), 1, record)
     runs = [mm.fit(*made, mm.NestedMonteCarlo(draws=4000, inner=200), seed=seed, progress=False) for seed in range(8)]
     pooled = xr.concat(
         [run.data["posterior"].dataset.isel(chain=0, drop=True) for run in runs], dim="chain"
     ).assign_coords(chain=np.arange(8))
-    compare("  HMC and nested Monte Carlo, eight runs", ours, pooled)
+    compare("  HMC and nested Monte Carlo, eight runs", ours, pooled, record)
 
 
-def stock() -> None:
+def stock(record: Record) -> None:
     """Effective draws a second, ours and those of NumPyro's NUTS on the model as one would write it down; in turns."""
     import jax
     import jax.numpy as jnp
@@ -210,16 +235,17 @@ def stock() -> None:
     )
     bulk = worst(watched)[1]
     fitted("compile, if it has to be", (model, environment, demonstrations), mm.HMC(draws=5, warmup=20, patience=1), 0)
-    _, spent, ours = fitted("HMC", (model, environment, demonstrations), ROUND, 0)
+    _, spent, ours = fitted("HMC", (model, environment, demonstrations), ROUND, 0, record)
     ratio = (ours / spent) / (bulk / theirs)
     print(
         f"NumPyro's NUTS: {theirs:.1f} s, worst bulk ESS {bulk:.0f}: {bulk / theirs:.2f} a second; ours "
         f"{ours / spent:.0f}, {ratio:.0f} ×, bar 100 ×: {'met' if ratio >= 100 else 'MISSED'}",
         flush=True,
     )
+    record.add(name="NumPyro's NUTS", seconds=theirs, bulk=bulk, effective_draws_per_second_ours_over_theirs=ratio)
 
 
-def compare(name: str, ours: xr.Dataset, theirs: xr.Dataset) -> None:
+def compare(name: str, ours: xr.Dataset, theirs: xr.Dataset, record: Record) -> None:
     largest, count = 0.0, 0
     for word in ours.data_vars:
         one, other = ours[word], theirs[word]
@@ -231,9 +257,10 @@ def compare(name: str, ours: xr.Dataset, theirs: xr.Dataset) -> None:
         off = abs(one.mean(("chain", "draw")) - other.mean(("chain", "draw"))) / np.sqrt(variance)
         largest, count = max(largest, float(off.max())), count + off.size
     print(f"{name}: {count} means, the largest difference is {largest:.2f} standard errors", flush=True)
+    record.add(name=name.strip(), means=count, largest_difference_in_standard_errors=largest)
 
 
-PARTS: dict[str, Callable[[], None]] = {
+PARTS: dict[str, Callable[[Record], None]] = {
     "compile": compilation,
     "near-.1": partial(the_problem, 0.1, 10.0, False),
     "near-10": partial(the_problem, 10.0, 30.0, False),
@@ -248,5 +275,6 @@ PARTS: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
+    kept = Record("latest-mixing.json", machine(("numpy", "scipy", "numba", "jax", "numpyro")))
     for word in sys.argv[1:] or PARTS:
-        PARTS[word]()
+        PARTS[word](kept)

@@ -1,17 +1,13 @@
 """Every benchmark, as a table on the screen and as rows in benchmarks/latest.json."""
 
-import json
-import os
-import platform
 import sys
 from dataclasses import asdict
-from importlib.metadata import version
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import baselines, optimality, planning, sampling
+from benchmarks.harness import machine, write
 
 GROUPS = {
     "planning": planning.rows,
@@ -23,6 +19,7 @@ GROUPS = {
 
 def main() -> int:
     console = Console(width=150)
+    measured_on = machine(("numpy", "scipy", "numba", "jax", "quantecon"))
     found = []
     for name, rows in GROUPS.items():
         with console.status(f"{name} …") as status:
@@ -46,15 +43,8 @@ def main() -> int:
             row.note,
         )
     console.print(table)
-    machine = {
-        "cores": len(os.sched_getaffinity(0)),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("numpy", "scipy", "numba", "jax", "quantecon")},
-    }
-    target = Path(__file__).with_name("latest.json")
-    target.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in found]}, indent=1) + "\n")
-    console.print(f"written to {target.name}")
+    write("latest.json", measured_on, [asdict(row) for row in found])
+    console.print("written to latest.json")
     return 0 if all(row.passed for row in found) else 1
 
 

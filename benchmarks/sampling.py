@@ -15,7 +15,7 @@ from benchmarks.harness import Row, first_call, peak_memory, seconds, side_by_si
 from benchmarks.literal import plain_chain, run_literal, tuned_chain
 from manymotives.inference import Draws, Progress
 from manymotives.models import Target
-from manymotives.planning import warm
+from manymotives.planning import warm_start as warm
 
 STATES, ACTIONS, TASKS, STEPS, DISCOUNT = 8, 4, 20, 50, 0.95
 MOVES = 2  # of each task in a sweep: a walk and a refreshment (what carries tasks along with their population is extra)

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 import manymotives as mm
-from manymotives.planning.possibilities import Possibilities
-from manymotives.planning.unknown import candidates, generator, optimal_values
+from manymotives.planning.belief import candidates, generator, optimal_values
+from manymotives.planning.multi_mdp import Possibilities
 
 FRESH = 1000  # environments to judge policies by
 NAMES = ("induction", "with switches", "returned")

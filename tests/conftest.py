@@ -34,7 +34,7 @@ install_import_hook(_module_names(), "beartype.beartype")
 def pytest_configure(config: pytest.Config) -> None:
     """Before several workers start on a fresh clone: compile once, in two processes, what both would compile."""
     root = Path(__file__).resolve().parent
-    kept = root.parent / "src" / "manymotives" / "inference" / "__pycache__"
+    kept = root.parent / "src" / "manymotives" / "inference" / "mcmc" / "__pycache__"
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         return
     if any(kept.glob("sweeps.hamiltonian_draws*.nbi")):

@@ -25,10 +25,10 @@ import numpy as np
 from typer.testing import CliRunner
 
 import manymotives as mm
-from manymotives.archive import unpacked_state
 from manymotives.cli import app
-from manymotives.fit import method_of
-from manymotives.records import record_of
+from manymotives.fitting.fit import method_of
+from manymotives.fitting.records import record_of
+from manymotives.posterior.archive import unpacked_state
 from spoilt_files import ANY, CASES, cases_of
 
 SECONDS = 30.0  # a sound file takes a fifth of one; the machine may be busy

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
-from manymotives.alignment import aligned
+from manymotives.data.alignment import aligned
 
 STATES, ACTIONS, TASKS = ("hall", "kitchen", "garden", "attic"), ("stay", "go"), ("Ann", "Bo", "Cy")
 RNG = np.random.default_rng(0)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.inference.chains import Chain
-from manymotives.inference.consistency import InconsistentChainError, check_consistent, is_standardised
-from manymotives.inference.sweeps import hamiltonian_draws
+from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.consistency import InconsistentChainError, check_consistent, is_standardised
+from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.models.likelihood import log_likelihoods
 
 SHORT = {"chains": 2, "draws": 200, "warmup": 150, "thin": 1}

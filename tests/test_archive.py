@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
-from manymotives.archive import packed_state, unpacked_state
-from manymotives.records import record_of
+from manymotives.fitting.records import record_of
+from manymotives.posterior.archive import packed_state, unpacked_state
 
 CHAIN = mm.worlds.Chain(states=3)
 CHOICES = mm.simulate(CHAIN, np.eye(3)[[0, 1]], mm.Softmax(4.0), steps=20, episodes=2, tasks=["ann", "bob"])

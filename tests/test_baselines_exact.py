@@ -16,7 +16,7 @@ from manymotives.baselines.expectations import checked_features
 from manymotives.baselines.maximum_causal_entropy import Dual
 from manymotives.baselines.multiple_intentions import Climb
 from manymotives.baselines.walks import UNIFORM, invert, walk_on
-from manymotives.planning.warm import world_of
+from manymotives.planning.warm_start import world_of
 from places import HOUSE
 
 CHAIN = mm.worlds.Chain()

@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
+from manymotives.assessment.simulators import _rule
 from manymotives.families import BETA, GAMMA
 from manymotives.inference import Progress
-from manymotives.inference.carry import MANY_TASKS, _carry_tasks, carry_directions
-from manymotives.inference.chains import Chain
-from manymotives.inference.sweeps import gibbs_draws
-from manymotives.noncentred import carried, log_tails
-from manymotives.stories import _rule
+from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.interweaving import MANY_TASKS, _carry_tasks, carry_directions
+from manymotives.inference.mcmc.noncentred import carried, log_tails
+from manymotives.inference.mcmc.sweeps import gibbs_draws
 
 
 @pytest.mark.parametrize("shape", [0.02, 0.4, 1.0, 5.0, 80.0])

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import manymotives as mm
-from manymotives.checkpoints import _presses, earlier_run, fit_in_blocks, identity_of, is_unfinished
 from manymotives.cli import app
+from manymotives.fitting.checkpoints import _presses, earlier_run, fit_in_blocks, identity_of, is_unfinished
 from manymotives.inference import InParts
 from manymotives.inference.progress import Report
 
@@ -66,7 +66,7 @@ def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
 
 
 def test_importance_samplers_run_in_seeded_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("manymotives.checkpoints.FIXED", {mm.NestedMonteCarlo: 30})
+    monkeypatch.setattr("manymotives.fitting.checkpoints.FIXED", {mm.NestedMonteCarlo: 30})
     method = mm.NestedMonteCarlo(draws=80, inner=5)
     whole = blocks(method, tmp_path / "whole.nc")
     with pytest.raises(Killed):

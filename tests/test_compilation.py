@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import manymotives as mm
-from manymotives import compilation
-from manymotives.inference.sweeps import hamiltonian_draws
+from manymotives.fitting import compilation
+from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 
 
 def test_what_is_compiled_ahead_is_what_a_run_takes():

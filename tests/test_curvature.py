@@ -10,10 +10,10 @@ from arviz_stats.base import array_stats
 from benchmarks.mixing import one_grid
 
 import manymotives as mm
-from manymotives.inference import chains
-from manymotives.inference.curvature import frames, is_guide
-from manymotives.inference.latent import path_judge
-from manymotives.planning.warm import world_of
+from manymotives.inference.laplace import frames, is_guide
+from manymotives.inference.mcmc import chains
+from manymotives.inference.mcmc.density import path_judge
+from manymotives.planning.warm_start import world_of
 from test_hmc import HOUSE, MODELS, RNG, bound
 
 EXACT = ["Dirichlet, Softmax", "separate", "pooled", "Beta, lapses", "Gaussian, known lapse", "features"]

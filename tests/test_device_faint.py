@@ -8,13 +8,21 @@ import scipy.special as sc
 import scipy.stats as st
 
 import manymotives as mm
-from manymotives import noncentred
-from manymotives.inference import device_faint
-from manymotives.inference.device_density import populations_at
-from manymotives.inference.device_faint import CEILING, Place, _below, _log_series, exchange, has_faint, move_faint
-from manymotives.inference.device_layout import data_of, layout_of
-from manymotives.inference.faint import _log_series as compiled_series
-from manymotives.inference.latent import latent_draws
+from manymotives.inference.many_chains import collapsed as device_faint
+from manymotives.inference.many_chains.collapsed import (
+    CEILING,
+    Place,
+    _below,
+    _log_series,
+    exchange,
+    has_faint,
+    move_faint,
+)
+from manymotives.inference.many_chains.density import populations_at
+from manymotives.inference.many_chains.layout import data_of, layout_of
+from manymotives.inference.mcmc import noncentred
+from manymotives.inference.mcmc.collapsed import _log_series as compiled_series
+from manymotives.inference.mcmc.density import latent_draws
 
 RATE, CHAINS = 5.0, 4000
 

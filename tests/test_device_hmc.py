@@ -12,11 +12,11 @@ from arviz_stats import ess
 from scipy import special
 
 import manymotives as mm
-from manymotives.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.families import BETA, GAMMA
-from manymotives.inference import Progress, sweeps
-from manymotives.inference.device_choices import _inverse
-from manymotives.inference.device_density import (
+from manymotives.inference import Progress
+from manymotives.inference.diagnostics import RHAT, mixing, nested_rhat
+from manymotives.inference.many_chains.choices import _inverse
+from manymotives.inference.many_chains.density import (
     judge_given_tasks,
     judge_populations,
     judge_tasks,
@@ -24,12 +24,13 @@ from manymotives.inference.device_density import (
     summaries_of,
     tasks_at,
 )
-from manymotives.inference.device_families import latent, log_gamma_draws, placed
-from manymotives.inference.device_hmc import on
-from manymotives.inference.device_layout import data_of, layout_of
-from manymotives.inference.latent import latent_room, path_judge
-from manymotives.noncentred import latent as compiled_latent
-from manymotives.planning.warm import world_of
+from manymotives.inference.many_chains.families import latent, log_gamma_draws, placed
+from manymotives.inference.many_chains.hmc import on
+from manymotives.inference.many_chains.layout import data_of, layout_of
+from manymotives.inference.mcmc import sweeps
+from manymotives.inference.mcmc.density import latent_room, path_judge
+from manymotives.inference.mcmc.noncentred import latent as compiled_latent
+from manymotives.planning.warm_start import world_of
 from places import HOUSE, TRIANGLE
 
 SHARING = {"Hierarchical": mm.Hierarchical(), "Separate": mm.Separate(), "Pooled": mm.Pooled()}

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
-from manymotives.checkpoints import fit_in_blocks, identity_of
+from manymotives.fitting.checkpoints import fit_in_blocks, identity_of
 from manymotives.inference import Progress
 
 NOTHING = np.zeros((3, 2, 3))

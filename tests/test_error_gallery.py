@@ -22,12 +22,12 @@ import xarray as xr
 from scipy import stats
 
 import manymotives as mm
-from manymotives.archive import packed_state, unpacked_state
 from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
+from manymotives.fitting.records import record_of
+from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.feature_weights import population_weights
-from manymotives.records import record_of
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(

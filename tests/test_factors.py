@@ -10,7 +10,7 @@ import manymotives as mm
 import oracles
 from cases import in_turn
 from manymotives.planning.factors import elimination_of, no_elimination, operations
-from manymotives.planning.warm import _plan_again, _pull_back, empty_plans, world_of
+from manymotives.planning.warm_start import _plan_again, _pull_back, empty_plans, world_of
 from test_updates import PLACES
 
 EPSILON = np.finfo(float).eps

@@ -7,7 +7,7 @@ import scipy.special as sc
 import scipy.stats as st
 
 import manymotives as mm
-from manymotives.inference.faint import _draw_below, _log_series
+from manymotives.inference.mcmc.collapsed import _draw_below, _log_series
 
 
 @pytest.mark.parametrize("shape", [1e-3, 0.07, 1.0, 30.0])

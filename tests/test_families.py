@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from manymotives import families, noncentred
+from manymotives import families
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, LOG_NORMAL, NORMAL
+from manymotives.inference.mcmc import noncentred
 
 getcontext().prec = 60
 ROOT_TWO_PI = Decimal(2 * math.pi).sqrt()

@@ -6,8 +6,8 @@ import xarray as xr
 from scipy import stats
 
 import manymotives as mm
-from manymotives.diagnostics import mixing
 from manymotives.findings import feature_weights
+from manymotives.inference.diagnostics import mixing
 from manymotives.posterior.feature_weights import population_weights
 from places import TRIANGLE
 

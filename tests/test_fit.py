@@ -18,7 +18,7 @@ import manymotives as mm
 from cases import in_turn
 from manymotives import families
 from manymotives.inference import Progress
-from manymotives.inference.weights import effective_size, pareto_k, resampled
+from manymotives.inference.importance import effective_size, pareto_k, resampled
 from manymotives.planning import plan
 from places import HOUSE
 
@@ -244,7 +244,7 @@ def test_weighted_draws_can_be_added_to(kind):
 def test_the_number_of_cores_does_not_matter(monkeypatch):
     data, model = demonstrations(), mm.RewardPolicyModel()
     many = mm.fit(model, CHAIN, data, METHODS["Gibbs"], seed=4)
-    monkeypatch.setattr("manymotives.inference.chains.cores", lambda: 1)
+    monkeypatch.setattr("manymotives.inference.mcmc.chains.cores", lambda: 1)
     one = mm.fit(model, CHAIN, data, METHODS["Gibbs"], seed=4)
     assert np.array_equal(many.rewards, one.rewards)
 

@@ -6,13 +6,14 @@ import xarray as xr
 from scipy import stats
 
 import manymotives as mm
-from manymotives import families, noncentred
-from manymotives.diagnostics import mixing
-from manymotives.fit import _mixing_so_far
+from manymotives import families
+from manymotives.fitting.fit import _mixing_so_far
 from manymotives.inference import Progress
-from manymotives.inference.latent import find_latent, judge_again, latent_draws, latent_room, path_judge
-from manymotives.inference.sweeps import data_of
-from manymotives.planning.warm import world_of
+from manymotives.inference.diagnostics import mixing
+from manymotives.inference.mcmc import noncentred
+from manymotives.inference.mcmc.density import find_latent, judge_again, latent_draws, latent_room, path_judge
+from manymotives.inference.mcmc.sweeps import data_of
+from manymotives.planning.warm_start import world_of
 from places import HOUSE
 
 RNG = np.random.default_rng(3)

@@ -110,7 +110,7 @@ def test_policies_that_are_not_kept_have_the_same_mean(monkeypatch):
     for empty_set in ("condition", "drop", "prior"):
         model = mm.PolicyOptimalityModel(SET, optimality=mm.ExponentialOptimality(20.0), empty_set=empty_set)
         kept = run(model, TRIANGLE, counts)
-        monkeypatch.setattr("manymotives.inference.rewards_given_policies.LARGEST_POLICIES", 0)
+        monkeypatch.setattr("manymotives.inference.optimality.rewards_given_policies.LARGEST_POLICIES", 0)
         lost = run(model, TRIANGLE, counts)
         monkeypatch.undo()
         assert lost.policies is None
@@ -205,7 +205,7 @@ def test_blocks_do_not_matter(monkeypatch):
         model = mm.PolicyOptimalityModel(SET, factorisation=factorisation)
         whole = run(model, TRIANGLE, counts, draws=450)
         for module in ("rewards_given_policies", "policies_given_rewards"):
-            monkeypatch.setattr(f"manymotives.inference.{module}.AT_A_TIME", 1)
+            monkeypatch.setattr(f"manymotives.inference.optimality.{module}.AT_A_TIME", 1)
         parts = run(model, TRIANGLE, counts, draws=450)
         monkeypatch.undo()
         np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-12)
@@ -228,7 +228,7 @@ class Impatient(Progress):
 def test_ctrl_c_keeps_what_there_is(monkeypatch):
     counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
     target = mm.PolicyOptimalityModel(SET).target(TRIANGLE, ("a", "b"), counts.astype(float))
-    monkeypatch.setattr("manymotives.inference.rewards_given_policies.AT_A_TIME", 1)
+    monkeypatch.setattr("manymotives.inference.optimality.rewards_given_policies.AT_A_TIME", 1)
     found = mm.OptimalityMonteCarlo(draws=1000).run(target, seed=0, progress=Impatient())
     assert found.index.shape == (1, 200, 2)
     assert "stopped by hand after 200 of 1000 policies." in found.warnings

@@ -10,11 +10,11 @@ import manymotives as mm
 import plain_optimality as plain
 from cases import in_turn
 from manymotives.inference import Progress
-from manymotives.inference.device_integral import Device
-from manymotives.inference.integral import integrate
-from manymotives.inference.policies_given_rewards import _likelihoods, _shared
-from manymotives.inference.rewards_given_policies import _judge_here
-from manymotives.optimality import gaps_beyond, log_survival_of
+from manymotives.inference.optimality.integral import integrate
+from manymotives.inference.optimality.integral_jax import Device
+from manymotives.inference.optimality.policies_given_rewards import _likelihoods, _shared
+from manymotives.inference.optimality.rewards_given_policies import _judge_here
+from manymotives.models.optimality import gaps_beyond, log_survival_of
 from manymotives.planning import Contest
 
 HOUSE = mm.Environment(  # a terminal state, and an action that does not exist everywhere

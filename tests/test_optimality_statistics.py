@@ -8,8 +8,8 @@ import pytest
 
 import manymotives as mm
 from cases import in_turn
-from manymotives.inference.integral import integrate
-from manymotives.optimality import log_survival_of
+from manymotives.inference.optimality.integral import integrate
+from manymotives.models.optimality import log_survival_of
 from manymotives.planning import Contest
 from places import TRIANGLE
 

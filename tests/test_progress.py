@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.inference import chains
-from manymotives.inference.forecast import _least, seconds_of_a_draw
+from manymotives.inference.mcmc import chains
+from manymotives.inference.mcmc.forecast import _least, seconds_of_a_draw
+from manymotives.inference.mcmc.sweeps import gibbs_draws, hamiltonian_draws
 from manymotives.inference.progress import InParts, Progress, Quiet, in_words
-from manymotives.inference.sweeps import gibbs_draws, hamiltonian_draws
 
 FIELD = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
 DATA = mm.simulate(FIELD, np.eye(9)[:4], mm.Softmax(4.0), steps=30, seed=0)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
-from manymotives.inference.weights import pareto_k, smoothed
+from manymotives.inference.importance import pareto_k, smoothed
 from manymotives.scoring import newcomers
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, differing
 from manymotives.scoring.book import Book

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import manymotives as mm
-from manymotives.tables import _names, columns_of
+from manymotives.data.tables import _names, columns_of
 from tables_at_random import ENV, GOOD, frames, read_all, read_frame, tables
 
 FOLDER = Path(tempfile.mkdtemp())

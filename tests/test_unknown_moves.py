@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from manymotives.assessment.simulators import _rule
 from manymotives.families import log_gammas
-from manymotives.inference.chains import Chain
-from manymotives.inference.sweeps import gibbs_draws
-from manymotives.stories import _rule
+from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.sweeps import gibbs_draws
 
 TASKS, STATES, ACTIONS = 3, 3, 2
 POSSIBLE = np.ones((STATES, ACTIONS, STATES), dtype=bool)

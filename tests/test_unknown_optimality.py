@@ -9,7 +9,7 @@ import pytest
 import manymotives as mm
 import plain_optimality as plain
 from manymotives.planning import BeliefContest
-from manymotives.planning.unknown import generator
+from manymotives.planning.belief import generator
 from places import HOUSE, TRIANGLE
 
 ROUNDING = 1e-9  # of values up to 20: linear systems with a condition number up to (1 + γ) / (1 − γ)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.planning.possibilities import Possibilities
-from manymotives.planning.unknown import candidates, generator
+from manymotives.planning.belief import candidates, generator
+from manymotives.planning.multi_mdp import Possibilities
 from places import HOUSE, TRIANGLE
 
 ROUNDING = 1e-9  # of values up to 20: linear systems with a condition number up to (1 + γ) / (1 − γ)

@@ -5,7 +5,7 @@ import pytest
 
 import manymotives as mm
 from cases import in_turn
-from manymotives.planning.warm import _plan_again, _pull_back, empty_plans, world_of
+from manymotives.planning.warm_start import _plan_again, _pull_back, empty_plans, world_of
 
 PLACES = {
     "a grid": mm.worlds.GridWorld((4, 5), slip=0.0, discount=0.9),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from manymotives.writing import HERE, whole_file
+from manymotives.io.atomic import HERE, whole_file
 
 
 def test_a_file_appears_at_the_end_or_not_at_all(tmp_path):

@@ -4,14 +4,14 @@ import manymotives.interruption  # noqa: F401  first, as the others take seconds
 
 # isort: split
 from manymotives import baselines, findings, worlds
-from manymotives.calibration import Calibration, calibrate
-from manymotives.choice import Softmax, SoftOptimal
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.assessment.calibration import Calibration, calibrate
+from manymotives.assessment.recovery import Recovery, recover
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.estimation import Estimate, estimate_environment
 from manymotives.errors import InputError
-from manymotives.estimation import Estimate, estimate_environment
-from manymotives.fit import fit, load
+from manymotives.fitting.fit import fit, load
 from manymotives.inference import (
     HMC,
     EmpiricalBayes,
@@ -21,9 +21,15 @@ from manymotives.inference import (
     NestedMonteCarlo,
     OptimalityMonteCarlo,
 )
+from manymotives.inference.optimality.theorem import draws_needed, theorem_bound
 from manymotives.io import from_gymnasium, from_minari, from_trajectories, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
-from manymotives.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
+from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
+from manymotives.models.policies import DirichletPolicy
+from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
+from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.planning import BeliefPlan, Identifiability, Plan, evaluate, identifiability, loss, loss_matrix, plan
 from manymotives.plots import (
     plot_calibration,
@@ -41,15 +47,9 @@ from manymotives.plots import (
     plot_temperatures,
     plot_weights,
 )
-from manymotives.policies import DirichletPolicy
 from manymotives.posterior import Posterior
-from manymotives.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
-from manymotives.recovery import Recovery, recover
 from manymotives.report import report
-from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.scoring import Score, score
-from manymotives.sharing import Hierarchical, Pooled, Separate
-from manymotives.theorem import draws_needed, theorem_bound
 from manymotives.worlds import ModelBasedLearner, simulate
 
 __all__ = [

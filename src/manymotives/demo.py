@@ -7,12 +7,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from manymotives.choice import Softmax
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
-from manymotives.fit import fit
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.fitting.fit import fit
 from manymotives.inference import HMC
 from manymotives.models import RewardPolicyModel
+from manymotives.models.choice import Softmax
 from manymotives.planning import loss
 from manymotives.plots import plot_maps, plot_rewards
 from manymotives.posterior import Posterior

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from manymotives.alignment import aligned
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import index_of
 from manymotives.errors import InputError, quoted
-from manymotives.labelling.common import names_of
-from manymotives.labels import index_of
 from manymotives.models.target import checked_choices
 from manymotives.planning.problem import allowed_actions
+from manymotives.posterior.labelling.common import names_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
-from manymotives.alignment import aligned
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
-from manymotives.labelling.common import coordinate_of
 from manymotives.planning.compiled import suits
+from manymotives.posterior.labelling.common import coordinate_of
 
 
 @dataclass(frozen=True, eq=False)

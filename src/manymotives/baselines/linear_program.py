@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 from manymotives.baselines.common import Problem, Result, checked_number, checked_problem, listed
 from manymotives.baselines.expectations import checked_features, one_hot, value_slopes
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
 from manymotives.planning import reliable_plan
 from manymotives.planning.problem import allowed_actions

@@ -24,7 +24,7 @@ from manymotives.baselines.common import (
     listed,
 )
 from manymotives.baselines.expectations import Features, checked_features, discounted_visits, value_slopes
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning import plan
 
 NEWTON = 4_000_000  # numbers in ∂Q/∂w; beyond, L-BFGS, which needs the gradient alone

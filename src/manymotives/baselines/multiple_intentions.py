@@ -18,8 +18,8 @@ from scipy.special import logsumexp
 
 from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem, listed
 from manymotives.baselines.expectations import Features, checked_features, discounted_visits
-from manymotives.choice import Softmax, SoftOptimal
 from manymotives.errors import InputError, quoted
+from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 

@@ -18,12 +18,12 @@ import xarray as xr
 
 from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem
 from manymotives.baselines.walks import GAUSSIAN, LAPLACIAN, UNIFORM, invert, walk_on
-from manymotives.choice import Softmax
-from manymotives.diagnostics import mixing
 from manymotives.errors import InputError
+from manymotives.inference.diagnostics import mixing
+from manymotives.models.choice import Softmax
 from manymotives.planning import in_parallel, reliable_plan
 from manymotives.planning.problem import allowed_actions
-from manymotives.planning.warm import world_of
+from manymotives.planning.warm_start import world_of
 
 AT_A_TIME = 600_000  # random numbers of a walker
 LARGEST = 2_000  # states; beyond, a walk of single rewards gets nowhere, and its inverse takes gigabytes

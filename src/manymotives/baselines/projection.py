@@ -24,7 +24,7 @@ from manymotives.baselines.common import (
     listed,
 )
 from manymotives.baselines.expectations import Features, Mixture, checked_features, discounted_visits, one_hot, padded
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning import reliable_plan
 from manymotives.planning.problem import allowed_actions
 

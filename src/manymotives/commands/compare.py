@@ -11,7 +11,7 @@ from rich.table import Table
 
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
-from manymotives.fit import load
+from manymotives.fitting.fit import load
 from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
 from manymotives.inference.progress import Logged
 from manymotives.scoring import Score, score

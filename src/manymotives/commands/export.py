@@ -10,11 +10,11 @@ import xarray as xr
 
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
-from manymotives.fit import load
+from manymotives.fitting.fit import load
 from manymotives.io.writing import write_table
+from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
 from manymotives.posterior.feature_weights import population_weights
-from manymotives.priors import Prior
 
 MOST = 250_000  # rows of a table of contrasts; beyond, one must choose
 

@@ -11,18 +11,18 @@ import typer
 from rich.console import Console
 
 from manymotives import inference
-from manymotives.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
-from manymotives.choice import Softmax
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
-from manymotives.compilation import is_compiled
 from manymotives.errors import InputError
-from manymotives.fit import load
+from manymotives.fitting.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
+from manymotives.fitting.compilation import is_compiled
+from manymotives.fitting.fit import load
 from manymotives.inference.progress import Progress, Quiet
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.models.choice import Softmax
+from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.posterior import Posterior
-from manymotives.rewards import BetaReward, DirichletReward, GaussianReward
-from manymotives.sharing import Hierarchical, Pooled, Separate
 
 
 class Model(StrEnum):

@@ -9,16 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief, Place, known_part
-from manymotives.environment import Environment
+from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.estimation import estimate_environment, is_deterministic
+from manymotives.data.labels import MISSING, Label
+from manymotives.data.tables import Column
 from manymotives.errors import InputError, RowError, quoted
-from manymotives.estimation import estimate_environment, is_deterministic
 from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
 from manymotives.io.columns import Columns, choice_columns, environment_columns
 from manymotives.io.files import rows_of
-from manymotives.labels import MISSING, Label
-from manymotives.tables import Column
 
 GYMNASIUM = "gymnasium:"
 SHORT = 5  # choices, below which a subject says little

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from manymotives.commands.common import Speaker
-from manymotives.fit import load
+from manymotives.fitting.fit import load
 from manymotives.report import report as write_report
 from manymotives.scoring import Score
 

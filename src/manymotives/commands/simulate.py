@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import typer
 
-from manymotives.choice import Softmax
 from manymotives.commands.common import Speaker
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.io.writing import write_table
+from manymotives.models.choice import Softmax
 from manymotives.worlds import Chain, GridWorld, Labyrinth, RandomMDP
 from manymotives.worlds import simulate as simulated
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from manymotives.experiments.panel import Look, Panel
+from manymotives.io.atomic import whole_file
 from manymotives.plots.common import COLOURS
-from manymotives.writing import whole_file
 
 MARKERS = "osD^vPX*<>"
 DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2))]

@@ -17,9 +17,9 @@ from manymotives.experiments.panel import Job, Panel, jobs_of
 from manymotives.experiments.results import claims, curves, gathered
 from manymotives.experiments.runner import dask_cluster, local_processes, run_jobs
 from manymotives.experiments.store import Store, opened
+from manymotives.io.atomic import whole_file
 from manymotives.io.writing import write_table
 from manymotives.versions import version_of
-from manymotives.writing import whole_file
 
 PANELS: dict[str, Panel] = {
     panel.name: panel

@@ -13,11 +13,11 @@ import pandas as pd
 from manymotives.errors import InputError
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
 from manymotives.findings.sample import thinned
+from manymotives.models.priors import Prior
 from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.posterior import Posterior
 from manymotives.posterior.feature_weights import population_draws, prior_weights
-from manymotives.priors import Prior
-from manymotives.sharing import Hierarchical, Pooled
 
 DRAWS = 1000
 COMPARED = 100  # tasks compared with each other, those with the most choices

@@ -15,10 +15,10 @@ import xarray as xr
 
 from manymotives.findings.sample import population_of, thinned
 from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.sharing import Pooled
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.unidentified import comparable
-from manymotives.sharing import Pooled
 
 DRAWS = 1000
 NUMBERS = 60_000_000  # rewards at a time: draws × tasks × cells

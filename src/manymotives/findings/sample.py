@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
 from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.sharing import Pooled
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan
 from manymotives.posterior import Posterior, RewardPolicyPosterior
-from manymotives.sharing import Pooled
 
 FEWEST, MOST = 40, 200  # draws
 WORK = 8e8  # tasks × states² × draws: half a minute of planning

@@ -24,7 +24,7 @@ import scipy.sparse.linalg as spl
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import pdist, squareform
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.findings.sample import Sample, sample_of
 from manymotives.posterior import Posterior

@@ -19,14 +19,14 @@ from scipy import optimize, special
 
 from manymotives import families
 from manymotives.errors import InputError
-from manymotives.inference.chains import Chain
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.curvature import peaks
 from manymotives.inference.draws import Draws
+from manymotives.inference.laplace import peaks
+from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.sweeps import task_draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import task_draws
 from manymotives.models import Target
-from manymotives.rewards import NORMALISED
+from manymotives.models.rewards import NORMALISED
 
 ROUNDS = 30
 AVERAGED = 10  # the last rounds, whose populations are averaged

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from manymotives.errors import InputError
-from manymotives.inference.chains import run_chains
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.device_hmc import run_on_device
 from manymotives.inference.draws import Draws
+from manymotives.inference.many_chains.hmc import run_on_device
+from manymotives.inference.mcmc.chains import run_chains
+from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import hamiltonian_draws
 from manymotives.models import Target
 
 

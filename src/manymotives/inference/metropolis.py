@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from manymotives.inference.chains import run_chains
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import Draws
+from manymotives.inference.mcmc.chains import run_chains
+from manymotives.inference.mcmc.sweeps import metropolis_draws
 from manymotives.inference.progress import Progress
-from manymotives.inference.sweeps import metropolis_draws
 from manymotives.models import Target
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.draws import Draws
+from manymotives.inference.importance import COLLAPSED, judged, stream_of, with_earlier
 from manymotives.inference.progress import Progress
-from manymotives.inference.weights import COLLAPSED, judged, stream_of, with_earlier
 from manymotives.models import Target
 
 AT_A_TIME = 200_000  # plans between two looks at the clock

@@ -9,11 +9,11 @@ import numpy as np
 from manymotives.errors import InputError, quoted
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import OptimalityDraws
-from manymotives.inference.policies_given_rewards import policies_given_rewards
+from manymotives.inference.optimality.policies_given_rewards import policies_given_rewards
+from manymotives.inference.optimality.rewards_given_policies import rewards_given_policies
 from manymotives.inference.progress import Progress
-from manymotives.inference.rewards_given_policies import rewards_given_policies
 from manymotives.models import OptimalityTarget
-from manymotives.optimality import DistributionOptimality, log_survival_of
+from manymotives.models.optimality import DistributionOptimality, log_survival_of
 from manymotives.planning import BeliefContest, Contest
 
 NUM_REWARDS = 2_000

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from manymotives.data.tables import MANY, Column, column_name
 from manymotives.errors import InputError, listed, quoted
-from manymotives.tables import MANY, Column, column_name
 
 USUAL: dict[str, tuple[str, ...]] = {
     "task": (

@@ -13,12 +13,12 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label
+from manymotives.data.tables import MANY, Column
 from manymotives.errors import InputError, RowError, listed
 from manymotives.io.text import TextForm, form_of
-from manymotives.labels import Label
-from manymotives.tables import MANY, Column
 
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0*)?")  # 7 and 7.0, as programs write whole numbers; 007 is a name

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
+from manymotives.data.transitions import handy
 from manymotives.errors import InputError, quoted
-from manymotives.transitions import handy
 
 
 def from_gymnasium(environment: Any, *, discount: float) -> Environment:

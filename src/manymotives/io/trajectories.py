@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
-from manymotives.labels import Label
 
 WORDS = (("obs", "acts"), ("observations", "actions"))  # of imitation's trajectories, of Minari's episodes
 

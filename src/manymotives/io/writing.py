@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from manymotives.writing import whole_file
+from manymotives.io.atomic import whole_file
 
 FORMULA = re.compile(r"^\s*[=+\-@\t\r]")  # with these a spreadsheet begins to calculate
 NUMBER = re.compile(r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$")

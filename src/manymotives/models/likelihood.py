@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from manymotives.jit import compiled, inner
-from manymotives.planning.lanes import WIDTH, exponential, load, spread, store
+from manymotives.planning.simd import WIDTH, exponential, load, spread, store
 
 COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
 HOTTEST = 300.0  # log c above which only best actions are chosen, and products with values overflow

@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief, Place, known_part
-from manymotives.environment import Environment
+from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.models.optimality import ExponentialOptimality, check_optimality
+from manymotives.models.policies import DirichletPolicy
+from manymotives.models.priors import Gamma, Prior, check_parameter
 from manymotives.models.reward_policy import EVERYBODY, draw_rewards
+from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import check_everyone_chose, checked_choices
-from manymotives.optimality import ExponentialOptimality, check_optimality
 from manymotives.planning import BeliefContest, Contest
-from manymotives.policies import DirichletPolicy
-from manymotives.priors import Gamma, Prior, check_parameter
-from manymotives.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
-from manymotives.sharing import Hierarchical, Pooled, Separate
 
 FACTORISATIONS = ("reward_given_policy", "policy_given_reward")
 EMPTY_SETS = ("condition", "drop", "prior")

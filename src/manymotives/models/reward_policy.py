@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.alignment import aligned
-from manymotives.choice import Softmax, SoftOptimal
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief, Place, known_part
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.priors import Prior
+from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import Anatomy, Target, check_everyone_chose, checked_choices, coordinates_of
-from manymotives.priors import Prior
-from manymotives.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
-from manymotives.sharing import Hierarchical, Pooled, Separate
 
 EVERYBODY = "everybody"
 

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from manymotives import families
-from manymotives.alignment import aligned
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
-from manymotives.labels import Label
 from manymotives.models.likelihood import COLDEST, HOTTEST, log_likelihoods
+from manymotives.models.priors import Prior
+from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.planning import plan
-from manymotives.priors import Prior
-from manymotives.rewards import LINEAR, NORMALISED
 
 CONSTANT = -1  # a parameter that is no hyperparameter
 FIXED = -1  # the place of a temperature or lapse rate that is known

@@ -1,11 +1,11 @@
 """What is best: Q*, V*, V^π for one reward or a million."""
 
+from manymotives.planning.belief import BeliefPlan, candidates
+from manymotives.planning.belief_losses import BeliefContest
 from manymotives.planning.compiled import in_parallel
 from manymotives.planning.identifiability import Identifiability, identifiability
 from manymotives.planning.losses import Contest, loss_matrix
-from manymotives.planning.possibilities import Possibilities
-from manymotives.planning.unknown import BeliefPlan, candidates
-from manymotives.planning.unknown_losses import BeliefContest
+from manymotives.planning.multi_mdp import Possibilities
 from manymotives.planning.verbs import Plan, evaluate, loss, plan, reliable_plan
 
 __all__ = [

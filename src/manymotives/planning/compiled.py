@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning import kernels
-from manymotives.planning.lanes import WIDTH
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores
+from manymotives.planning.simd import WIDTH
 
 MAX_STATES = 128  # past this the eliminations leave the caches, and the sparse planner wins …
 MAX_DENSE_STATES = 512  # … unless transitions are dense
@@ -49,7 +49,7 @@ def plan_dense(
     solves = parts[4].view(np.int64)
     transitions = discounted(environment)
     forbidden = ~allowed_actions(environment).ravel()
-    # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/0002)
+    # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/appendix/0002)
     sweeps = 3 + num_states // 6
 
     def work(begin: int, end: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, rounding
 
 Loop = tuple[Array, Array, Array, Array, Array]  # policy, shift, residual, whether to go on, solves

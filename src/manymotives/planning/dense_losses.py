@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning.dense import EXACT, plan_traced
 
 POLICIES = 256  # at a time where the product goes through memory

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.jit import compiled, inner
 from manymotives.planning.kernels import EPSILON
 

@@ -38,7 +38,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.problem import check_known
 

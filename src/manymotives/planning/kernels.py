@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from manymotives.jit import compiled, inlined, inner
-from manymotives.planning.lanes import (
+from manymotives.planning.simd import (
     WIDTH,
     any_greater,
     fused,

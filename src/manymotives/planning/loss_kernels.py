@@ -11,7 +11,7 @@ all their digits, and the loss of an optimal policy is zero.
 import numpy as np
 
 from manymotives.jit import compiled, inlined
-from manymotives.planning.lanes import WIDTH, fused, load, spread, spread_from, store, where_greater
+from manymotives.planning.simd import WIDTH, fused, load, spread, spread_from, store, where_greater
 
 POLICIES = 16  # whose inverses are held in the cache while the rewards pass by
 

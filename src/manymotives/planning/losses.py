@@ -10,16 +10,16 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Float
 
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.planning.belief import checked_environments, generator
+from manymotives.planning.belief_losses import BeliefContest
 from manymotives.planning.compiled import discounted, in_parallel, suits
 from manymotives.planning.dense_losses import losses_traced
-from manymotives.planning.lanes import WIDTH
 from manymotives.planning.loss_kernels import POLICIES, fill_losses
 from manymotives.planning.problem import check_known, check_spans, checked_policies, checked_rewards
-from manymotives.planning.unknown import checked_environments, generator
-from manymotives.planning.unknown_losses import BeliefContest
+from manymotives.planning.simd import WIDTH
 from manymotives.planning.verbs import reliable_plan
 
 NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Bool
 
-from manymotives.alignment import aligned
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
 
 LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states

@@ -19,11 +19,11 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.planning.compiled import in_parallel
 from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores, rounding
-from manymotives.planning.warm import World, _plan_again, empty_plans, world_of
+from manymotives.planning.warm_start import World, _plan_again, empty_plans, world_of
 
 FIRST_SWEEPS = 20  # before the first policy is evaluated
 MORE_SWEEPS = 100  # at a time, where rough evaluation fails …

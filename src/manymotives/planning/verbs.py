@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.planning.belief import BeliefPlan, plan_under_belief
 from manymotives.planning.compiled import evaluate_dense, plan_dense, suits
 from manymotives.planning.dense import evaluate_traced, plan_traced
 from manymotives.planning.problem import (
@@ -26,7 +27,6 @@ from manymotives.planning.problem import (
     checked_temperature,
 )
 from manymotives.planning.sparse import evaluate_sparse, plan_sparse
-from manymotives.planning.unknown import BeliefPlan, plan_under_belief
 
 CONVERGED = 1e-9  # Bellman residual, relative to the size of the values where that exceeds 1
 

@@ -4,9 +4,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from manymotives.calibration import Calibration
+from manymotives.assessment.calibration import Calibration
+from manymotives.assessment.recovery import Recovery
 from manymotives.plots.common import COLOURS
-from manymotives.recovery import Recovery
 
 
 def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:

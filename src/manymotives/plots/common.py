@@ -5,7 +5,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from manymotives.labels import Label
+from manymotives.data.labels import Label
 
 # Okabe & Ito's colours, told apart by the colour-blind too
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"]

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
 from manymotives.findings import FeatureWeights, feature_weights
-from manymotives.labels import Label, index_of
 from manymotives.plots.common import COLOURS, written
 from manymotives.posterior import Posterior
 

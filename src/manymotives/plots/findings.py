@@ -6,9 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
 from manymotives.findings import PredictiveCheck, Similarity, learning, predictive_check, similarity
-from manymotives.labels import Label, index_of
 from manymotives.plots.common import COLOURS, axes_for, written
 from manymotives.posterior import Posterior
 

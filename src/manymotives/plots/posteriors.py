@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from manymotives.alignment import aligned
+from manymotives.data.alignment import aligned
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
 from manymotives.plots.common import COLOURS, written
 from manymotives.plots.tables import plot_table
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior

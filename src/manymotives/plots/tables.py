@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from manymotives.alignment import aligned
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
-from manymotives.labels import Label, index_of
 from manymotives.plots.common import COLOURS, axes_for, label_axes, written
 
 

@@ -13,22 +13,22 @@ import pandas as pd
 import xarray as xr
 from arviz_stats import summary as described_by_arviz
 
-from manymotives.archive import compressed, restored_demonstrations
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief
-from manymotives.environment import Environment
+from manymotives.data.belief import DynamicsBelief
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
-from manymotives.netcdf import write_tree
+from manymotives.io.atomic import whole_file
+from manymotives.io.netcdf import write_tree
+from manymotives.models.priors import Prior
+from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.planning import Identifiability, Plan, plan
+from manymotives.posterior.archive import compressed, restored_demonstrations
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import population_weights, weights_table
 from manymotives.posterior.tables import contrasts_of, described, selected, tidy
 from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
-from manymotives.priors import Prior
-from manymotives.sharing import Hierarchical, Pooled
-from manymotives.writing import whole_file
 
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 

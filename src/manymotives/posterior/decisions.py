@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from manymotives.dynamics import DynamicsBelief
+from manymotives.data.belief import DynamicsBelief
 from manymotives.planning import Possibilities, candidates, plan
 
 PAIRS = 200  # of draws, in each third

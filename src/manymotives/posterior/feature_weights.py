@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
+from manymotives.models.sharing import Hierarchical
 from manymotives.posterior.tables import contrasts_of, described, selected, tidy
-from manymotives.sharing import Hierarchical
 
 
 def weights_table(

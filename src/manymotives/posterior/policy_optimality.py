@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
+from manymotives.inference.optimality.theorem import theorem_bound
 from manymotives.models import PolicyOptimalityModel
+from manymotives.models.sharing import Pooled
 from manymotives.planning import plan
 from manymotives.posterior.common import Posterior
-from manymotives.sharing import Pooled
-from manymotives.theorem import theorem_bound
 
 
 @dataclass(frozen=True, eq=False, repr=False)

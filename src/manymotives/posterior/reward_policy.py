@@ -11,10 +11,10 @@ from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.reward_policy import EVERYBODY
+from manymotives.models.sharing import Pooled, Separate
 from manymotives.models.target import log_choice_probabilities
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.common import Posterior
-from manymotives.sharing import Pooled, Separate
 
 
 @dataclass(frozen=True, eq=False, repr=False)

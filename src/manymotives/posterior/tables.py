@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
 
 LARGEST_TABLE = 2_000_000  # rows of contrasts
 

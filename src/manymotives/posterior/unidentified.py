@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.labels import Label
+from manymotives.models.rewards import GaussianReward, RewardSet
 from manymotives.planning import Identifiability, identifiability
-from manymotives.rewards import GaussianReward, RewardSet
 
 DIRECTIONS, GROUPS = 3, 6  # at most so many are spelt out
 NEGLIGIBLE = 1e-7  # of an amount: rounding

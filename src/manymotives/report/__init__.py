@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from manymotives.errors import InputError
+from manymotives.io.atomic import whole_file
 from manymotives.posterior import Posterior
 from manymotives.report.content import content_of
 from manymotives.report.page import page
-from manymotives.writing import whole_file
 
 __all__ = ["report"]
 

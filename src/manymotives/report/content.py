@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from manymotives.alignment import aligned
+from manymotives.data.alignment import aligned
 from manymotives.errors import InputError
 from manymotives.findings import (
     FeatureWeights,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 
 MOST_EDGES = 3000
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.dynamics import DynamicsBelief
+from manymotives.data.belief import DynamicsBelief
 from manymotives.planning import evaluate
 from manymotives.posterior import Posterior
 from manymotives.report.content import Content

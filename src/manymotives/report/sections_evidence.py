@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 from arviz_stats import ess, rhat
 
-from manymotives.diagnostics import EFFECTIVE, RHAT
 from manymotives.findings import PredictiveCheck
+from manymotives.inference.diagnostics import EFFECTIVE, RHAT
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import failed

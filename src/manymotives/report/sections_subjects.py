@@ -7,9 +7,9 @@ import xarray as xr
 
 from manymotives.findings import Similarity
 from manymotives.findings.sample import thinned
+from manymotives.models.priors import Prior
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.canonical import in_unit_range
-from manymotives.priors import Prior
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import failed, groups_sentence

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.labels import Label
+from manymotives.data.labels import Label
 from manymotives.models import RewardPolicyModel
+from manymotives.models.priors import Prior
+from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.posterior import Posterior
-from manymotives.priors import Prior
-from manymotives.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
-from manymotives.sharing import Hierarchical, Pooled
 
 
 def amount(value: Any) -> str:

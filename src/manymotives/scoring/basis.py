@@ -6,11 +6,11 @@ from hashlib import sha256
 
 import numpy as np
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import DynamicsBelief, Place
-from manymotives.environment import Environment
-from manymotives.estimation import is_estimated, is_left_out
-from manymotives.steps import NONE
+from manymotives.data.belief import DynamicsBelief, Place
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.estimation import is_estimated, is_left_out
+from manymotives.data.steps import NONE
 
 GIVEN, ESTIMATED, INFERRED = "given", "estimated from the choices", "inferred along with the rewards"
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.scoring.cells import Cells
 from manymotives.scoring.counts import Smoothing, plain_rungs

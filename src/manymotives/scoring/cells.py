@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
-from manymotives.steps import NONE
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.steps import NONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import Place
-from manymotives.environment import Environment
+from manymotives.data.belief import Place
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
-from manymotives.fit import WAYS, fit, method_of
+from manymotives.fitting.fit import WAYS, fit, method_of
 from manymotives.inference import OptimalityMonteCarlo
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.models.rewards import RewardSet
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
-from manymotives.rewards import RewardSet
-from manymotives.sharing import Hierarchical, Pooled, Separate
 
 SHORT = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}
 TEMPERATURES = np.logspace(-2, 4, 61)  # tried for MPO, in units of what the average choice is worth

@@ -19,20 +19,20 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from manymotives.archive import unpacked_state
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import Place, known_part
-from manymotives.environment import Environment
+from manymotives.data.belief import Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.families import draw_all
-from manymotives.fit import method_of
+from manymotives.fitting.fit import method_of
 from manymotives.inference import Progress
-from manymotives.inference.weights import UNRELIABLE, normalised, smoothed
+from manymotives.inference.importance import UNRELIABLE, normalised, smoothed
 from manymotives.models import Target
+from manymotives.models.sharing import Pooled
 from manymotives.posterior import RewardPolicyPosterior
+from manymotives.posterior.archive import unpacked_state
 from manymotives.scoring.contenders import Contender, predicted
 from manymotives.scoring.prediction import CONTINUED, REFIT, REWEIGHTED, Prediction
 from manymotives.scoring.splits import Split, only
-from manymotives.sharing import Pooled
 
 NUMBERS = 2_000_000  # of policies kept at a time: draws × states × actions
 POPULATIONS = 500  # draws of the population that tasks are drawn from …

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError, listed, quoted
+from manymotives.io.atomic import whole_file
 from manymotives.scoring.basis import Basis
-from manymotives.writing import whole_file
 
 FORMAT = "manymotives score"
 KEYS = ("model", "own_episodes")  # of a rung

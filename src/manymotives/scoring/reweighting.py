@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from manymotives.demonstrations import Demonstrations
-from manymotives.inference.weights import normalised, smoothed
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.inference.importance import normalised, smoothed
+from manymotives.models.sharing import Pooled
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.scoring.prediction import REWEIGHTED, Prediction
 from manymotives.scoring.splits import Split, only
-from manymotives.sharing import Pooled
 
 
 def reweighted(

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from manymotives.demonstrations import Demonstrations
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.steps import NONE
 from manymotives.errors import InputError, listed
-from manymotives.steps import NONE
 
 
 class Split(NamedTuple):

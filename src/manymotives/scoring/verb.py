@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.archive import plain_labels
-from manymotives.demonstrations import Demonstrations
-from manymotives.dynamics import Place, known_part
-from manymotives.environment import Environment
+from manymotives.data.belief import Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError, listed, quoted
-from manymotives.fit import fit
+from manymotives.fitting.fit import fit
 from manymotives.inference import Progress
-from manymotives.inference.weights import UNRELIABLE
+from manymotives.inference.importance import UNRELIABLE
 from manymotives.models import PolicyOptimalityModel
+from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
+from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
@@ -24,7 +25,6 @@ from manymotives.scoring.prediction import FIT, Prediction
 from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
 from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
-from manymotives.sharing import Hierarchical, Pooled, Separate
 
 HOLD_OUT = ("episodes", "tasks")
 TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where every episode is left out by itself

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
+from manymotives.data.transitions import handy
 from manymotives.errors import InputError
-from manymotives.transitions import handy
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 

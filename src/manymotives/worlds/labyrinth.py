@@ -3,9 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
+from manymotives.data.transitions import handy
 from manymotives.errors import InputError
-from manymotives.transitions import handy
 
 
 def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:

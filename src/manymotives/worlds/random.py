@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manymotives.environment import Environment
+from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.alignment import aligned, is_labelled
-from manymotives.choice import ChoiceRule
-from manymotives.demonstrations import Demonstrations
-from manymotives.environment import Environment
+from manymotives.data.alignment import aligned, is_labelled
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label, checked_labels
 from manymotives.errors import InputError
-from manymotives.labels import Label, checked_labels
+from manymotives.models.choice import ChoiceRule
 from manymotives.planning.problem import LIMIT, allowed_actions, checked_rewards
 from manymotives.worlds.learner import ModelBasedLearner
 from manymotives.worlds.walks import learning_walk, walk

@@ -4,7 +4,7 @@ import numpy as np
 
 from manymotives.jit import compiled
 from manymotives.planning.kernels import plan_batch
-from manymotives.planning.lanes import WIDTH
+from manymotives.planning.simd import WIDTH
 
 
 @compiled

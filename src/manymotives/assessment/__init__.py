@@ -1,0 +1,1 @@
+"""Is it honest, and what could it show? Calibration and parameter recovery."""

@@ -1,0 +1,264 @@
+"""What a model says the world is like, told once: truth and data from it, and what a method makes of the data.
+
+Each teller returns a story(rng, seed, m): quantities of the truth and draws of the same quantities, by name, for
+task m and for what tasks share.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.environment import Environment
+from manymotives.errors import InputError
+from manymotives.families import log_gammas
+from manymotives.inference import METHODS, Method, OptimalityDraws, OptimalityMonteCarlo, Progress
+from manymotives.inference.optimality_monte_carlo import NUM_REWARDS
+from manymotives.models import OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
+from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.optimality import gaps_beyond, log_survival_of
+from manymotives.models.priors import Prior
+from manymotives.models.rewards import RewardSet
+from manymotives.planning import Contest
+from manymotives.worlds import simulate
+
+Quantities = dict[str, np.ndarray]
+Story = Callable[[np.random.Generator, int, int], tuple[Quantities, Quantities]]
+PATIENCE = 1_000_000  # policies tried for one that a reward allows …
+TRIED = 64  # … so many at a time
+
+
+# ---- rewards, temperatures, softmax choices --------------------------------------------------------------------
+
+
+def tell_reward_policy(
+    model: RewardPolicyModel,
+    source: RewardPolicyModel,
+    environment: Place,
+    method: Method,
+    tasks: int,
+    steps: int,
+) -> Story:
+    """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
+    if isinstance(method, OptimalityMonteCarlo):
+        raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
+    belief = environment if isinstance(environment, DynamicsBelief) else None
+    known = known_part(environment)
+    nothing = np.zeros((tasks, known.num_states, known.num_actions))
+    names = tuple(range(tasks))
+    origin = source.target(known, names, nothing)
+
+    def story(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
+        hyper = origin.draw_hyper(rng, 1)
+        u = origin.draw_tasks(rng, hyper)
+        rule = _rule(source, origin, u[0])
+        moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
+        true = known if belief is None else belief.environment(moves)
+        demonstrations = simulate(true, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
+        place = known if belief is None else belief.after(demonstrations)
+        target = model.target(place, names, demonstrations.counts.astype(float))
+        draws = method.run(target, seed=seed, progress=Progress(False))
+        likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
+        truth = _quantities(origin, u[None], hyper[None], likelihood, m)
+        found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
+        if belief is not None and draws.moves is not None:
+            for number, (place, move) in enumerate(zip(belief.places[belief.is_uncertain], moves[belief.is_uncertain])):
+                name = "move " + ", ".join(map(str, place))
+                truth[name], found[name] = np.full((1, 1), move), draws.moves[:, :, number]
+        return truth, found
+
+    return story
+
+
+def _rule(model: RewardPolicyModel, target: Target, u: np.ndarray) -> Softmax | SoftOptimal:
+    """How tasks with coordinates u [M, D] choose, in numbers."""
+    owner = np.arange(len(u))
+    return type(model.choice)(inverse_temperature=target.temperatures(u, owner), lapse=target.lapses(u, owner))
+
+
+def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likelihood: np.ndarray, m: int) -> Quantities:
+    """Draws [chain, draw] of what is ranked, of task m and its population."""
+    group, anatomy = target.group[m], target.anatomy
+    reward = target.rewards(tasks[:, :, m])
+    free = np.arange(len(anatomy.features)) if anatomy.features.size else anatomy.places
+    found = {f"reward {place}": reward.reshape(*tasks.shape[:2], -1)[..., place] for place in free}
+    owner = np.full(tasks.shape[:2], m)
+    if anatomy.temperature >= 0:
+        found["inverse temperature"] = target.temperatures(tasks[:, :, m], owner)
+    if anatomy.lapse >= 0:
+        found["lapse"] = target.lapses(tasks[:, :, m], owner)
+    for block in target.blocks:
+        for place in range(block.begin, block.end):
+            name = block.name.replace("_", " ")
+            found[f"{name} {place - block.begin}" if block.per_reward else name] = hyper[:, :, group, place]
+    found["log-likelihood"] = log_likelihood.sum(axis=2)
+    return found
+
+
+# ---- policies, gaps, rewards from a set --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """One draw of everything, for M tasks."""
+
+    index: np.ndarray  # [M] the reward
+    gap: np.ndarray  # [M]
+    loss: np.ndarray  # [M]
+    policies: np.ndarray  # [M, S, A]
+    concentration: np.ndarray  # [M]
+    kappa: float | None
+
+
+@dataclass(frozen=True)
+class _Played:
+    """A choice rule that plays given policies, whatever the rewards."""
+
+    table: np.ndarray
+
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> np.ndarray:
+        return self.table
+
+
+def tell_policy_optimality(
+    model: PolicyOptimalityModel,
+    source: PolicyOptimalityModel,
+    environment: Environment,
+    method: Any,
+    tasks: int,
+    steps: int,
+) -> Story:
+    if not isinstance(method, OptimalityMonteCarlo) and isinstance(method, METHODS):
+        raise InputError(f"{method!r} cannot fit a PolicyOptimalityModel.")
+    if source is not model and not _same_set(source.reward, model.reward, environment):
+        raise InputError(
+            "truth and model must choose between the same rewards, which truth may weigh differently: give both a "
+            "RewardSet(...)."
+        )
+    if not isinstance(model.reward, RewardSet):  # one set, for truth and fit alike
+        count = getattr(method, "num_rewards", None) or NUM_REWARDS
+        nothing = np.zeros((1, environment.num_states, environment.num_actions))
+        rewards, weights = model.target(environment, (0,), nothing).reward_set(np.random.default_rng(0), count)
+        model = replace(model, reward=RewardSet(rewards, weights, on=model.reward.on))
+        source = model
+        if getattr(method, "num_rewards", None) is not None:
+            method = replace(method, num_rewards=None)
+    names = tuple(range(tasks))
+    none = np.zeros((tasks, environment.num_states, environment.num_actions))
+    origin = source.target(environment, names, none)
+    rewards, measure = origin.reward_set(np.random.default_rng(0), 0)
+    contest = Contest.between(environment, rewards, on=origin.on, scale_free=source.scale_free)
+
+    def story(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
+        truth = _drawn(rng, origin, contest, measure)
+        rule: Any = _Played(truth.policies)
+        demonstrations = simulate(environment, rewards[truth.index], rule, steps=steps, seed=seed, on=origin.on)
+        target = model.target(environment, names, demonstrations.counts.astype(float))
+        draws = method.run(target, seed=seed, progress=Progress(False))
+        return _of_truth(truth, rewards, target.counts, m), _of_draws(draws, target, m)
+
+    return story
+
+
+def _same_set(one: Any, other: Any, environment: Environment) -> bool:
+    if not isinstance(one, RewardSet) or not isinstance(other, RewardSet):
+        return False
+    return np.array_equal(one.for_environment(environment), other.for_environment(environment))
+
+
+def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, measure: np.ndarray) -> _Truth:
+    """The generative story, step by step."""
+    model = origin.model
+    concentration = origin.draw_concentrations(rng, 1)[0]
+    kappa, weights = None, measure
+    if model.shares_rewards:
+        kappa = float(origin.draw_reward_concentrations(rng, 1)[0])
+        weights = _dirichlet(rng, kappa * measure)
+    tell = _policy_for_a_reward if model.factorisation == "policy_given_reward" else _reward_for_a_policy
+    each = [tell(rng, origin, contest, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
+    index, gap, loss, policies = (np.array(column) for column in zip(*each))
+    return _Truth(index, gap, loss, policies, concentration, kappa)
+
+
+def _dirichlet(rng: np.random.Generator, concentrations: np.ndarray) -> np.ndarray:
+    """Weights from a Dirichlet distribution, in logarithms because most parameters are tiny."""
+    return softmax(log_gammas(rng, concentrations[None])[0])
+
+
+def _reward_for_a_policy(
+    rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, weights: np.ndarray, a: np.ndarray
+) -> tuple[int, float, float, np.ndarray]:
+    """π ~ ξ, ε ~ β, ρ ~ λ among the rewards for which π is ε-optimal."""
+    log_survival, empty_set = log_survival_of(origin.model.optimality), origin.model.empty_set
+    for _ in range(PATIENCE):
+        policy = origin.draw_policies(rng, a, None)
+        losses = contest.losses(policy)[0]
+        wanted = np.log(1.0 - rng.random(1))
+        if empty_set == "condition":
+            wanted = wanted + log_survival(losses[weights > 0].min(keepdims=True))
+        gap = gaps_beyond(origin.model.optimality, wanted)[0]
+        allowed = np.where(losses < gap, weights, 0.0)
+        if allowed.sum() == 0 and empty_set == "prior":
+            allowed = weights
+        if allowed.sum() > 0:
+            j = int(rng.choice(len(weights), p=allowed / allowed.sum()))
+            return j, float(gap), float(losses[j]), policy[0]
+    raise InputError("the prior of the gap is so strict that no policy was found which any reward explains.")
+
+
+def _policy_for_a_reward(
+    rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, weights: np.ndarray, a: np.ndarray
+) -> tuple[int, float, float, np.ndarray]:
+    """ρ ~ ω, then π ~ ξ and ε ~ β until π is ε-optimal for ρ."""
+    j = int(rng.choice(len(weights), p=weights))
+    for _ in range(PATIENCE // TRIED):
+        policies = origin.draw_policies(rng, np.repeat(a, TRIED), None)
+        losses = contest.losses(policies)[:, j]
+        gaps = gaps_beyond(origin.model.optimality, np.log(1.0 - rng.random(TRIED)))
+        if (losses < gaps).any():
+            first = int(np.argmax(losses < gaps))
+            return j, float(gaps[first]), float(losses[first]), policies[first]
+    raise InputError("the prior of the gap is so strict that no policy was found which its reward allows.")
+
+
+def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) -> Quantities:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_policy = np.where(counts > 0, np.log(truth.policies), 0.0)
+    found = {f"reward {place}": value for place, value in enumerate(rewards[truth.index[m]].ravel())}
+    found |= {f"policy in state {s}": value for s, value in enumerate(truth.policies[m, :, -1])}
+    found |= {
+        "optimality gap": truth.gap[m],
+        "policy loss": truth.loss[m],
+        "log-likelihood": (counts * log_policy).sum(),
+        "policy concentration": truth.concentration[m],
+        "tasks alike": len(truth.index) - len(np.unique(truth.index)),
+    }
+    if truth.kappa is not None:
+        found["reward concentration"] = truth.kappa
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _of_draws(draws: OptimalityDraws, target: OptimalityTarget, m: int) -> Quantities:
+    shape = draws.index.shape[:2]
+    if draws.policies is None:
+        raise InputError("calibrate needs all policies drawn: fewer draws, tasks or states.")
+    reward = draws.rewards[draws.index[:, :, m]].reshape(*shape, -1)
+    found = {f"reward {place}": reward[..., place] for place in range(reward.shape[-1])}
+    lives = np.flatnonzero(target.environment.available[:, -1])
+    found |= {f"policy in state {s}": draws.policies[:, :, m, s, -1] for s in lives}
+    found |= {
+        "optimality gap": draws.gap[:, :, m],
+        "policy loss": draws.loss[:, :, m],
+        "log-likelihood": draws.log_likelihood.sum(axis=2),
+    }
+    if isinstance(target.model.policy.concentration, Prior):
+        found["policy concentration"] = draws.concentration[:, :, m]
+    if target.model.shares_rewards and target.num_tasks > 1:
+        ordered = np.sort(draws.index, axis=2)
+        found["tasks alike"] = (np.diff(ordered, axis=2) == 0).sum(axis=2)
+        if isinstance(target.model.weights_concentration, Prior):
+            found["reward concentration"] = draws.reward_concentration
+    return found

@@ -1,0 +1,1 @@
+"""What agents act in and what they did: checked once, trusted afterwards."""

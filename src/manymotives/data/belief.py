@@ -1,0 +1,462 @@
+"""What is not known of the environment: a belief ω over its transitions, one Dirichlet for each state and action."""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy import stats
+
+from manymotives.data.alignment import aligned
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label, index_of, indices_of
+from manymotives.data.steps import NONE
+from manymotives.data.tables import Column, column_name, columns_of, numbers_in
+from manymotives.data.transitions import handy, transition_rows
+from manymotives.errors import InputError, RowError, quoted
+from manymotives.families import log_gammas
+
+SELDOM = 5  # times seen, below which the prior still matters
+DERIVED = ("matrix", "tensor", "is_absorbing")  # what an environment has computed from its transitions
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class DynamicsBelief:
+    """What is known of an environment whose transitions are not.
+
+    Next states of each pair of state and action have a Dirichlet distribution, independently of other pairs. It takes
+    the place of an `Environment` in `fit`, `plan` and `calibrate`.
+
+    Parameters
+    ----------
+    counts
+        How often each next state followed: [S, A, S], or a scipy.sparse matrix [S·A, S] as in `Environment`.
+    discount, states, actions, available, terminal, start, coordinates
+        As in `Environment`.
+    prior
+        What is thought before anything was seen, in counts: one number for a pair of state and action as a whole,
+        spread evenly over the next states that are possible; or an array [S, A, S]. Default 1: one observation, of
+        everything at once.
+    possible
+        Boolean [S, A, S]: moves that can happen at all (default: to everywhere). Others never do, and what has a prior
+        count of 0 and was not seen does not either.
+    """
+
+    mean: Environment  # the expected transitions; names, discount and all that is known
+    concentration: sp.csr_array  # [S·A, S] parameters of the Dirichlets; 0 where a move is impossible
+    seen: np.ndarray  # [S·A] how often each pair was
+
+    def __init__(
+        self,
+        counts: Any,
+        *,
+        discount: float,
+        prior: Any = 1.0,
+        possible: Any = None,
+        states: Sequence[Label] | None = None,
+        actions: Sequence[Label] | None = None,
+        available: Any = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+        coordinates: Any = None,
+    ) -> None:
+        axes = {"state": states, "action": actions, "next_state": states}
+        counts, prior, possible = (
+            aligned(values, word, **axes)
+            for word, values in (("counts", counts), ("prior", prior), ("possible", possible))
+        )
+        available = aligned(available, "available", state=states, action=actions)
+        rows, num_states, num_actions = transition_rows(counts)
+        rows = sp.csr_array(rows)
+        _check_counts(rows.data, "counts")
+        exists = _existing(available, states, terminal, num_states, num_actions)
+        allowed = _rows_like(possible, rows.shape, "possible", exists)
+        expected = sp.csr_array(_prior_rows(prior, allowed, rows.shape) * allowed)
+        _check_counts(expected.data, "prior")
+        impossible = rows - rows * allowed
+        impossible.eliminate_zeros()
+        if impossible.nnz:
+            row, there = (int(part[0]) for part in impossible.nonzero())
+            here, act = divmod(row, num_actions)
+            raise InputError(
+                f"state {_name(states, here)} with action {_name(actions, act)} was followed by "
+                f"{_name(states, there)}, which is said to be impossible."
+            )
+        concentration = sp.csr_array(rows + expected)
+        concentration.eliminate_zeros()
+        concentration.sort_indices()
+        total = np.asarray(concentration.sum(axis=1)).ravel()
+        empty = np.flatnonzero(exists.ravel() & (total == 0))
+        if empty.size:
+            here, act = divmod(int(empty[0]), num_actions)
+            raise InputError(
+                f"nothing is known or thought of state {_name(states, here)} with action {_name(actions, act)}: its "
+                "counts and its prior are 0. Give prior counts, or say available=… where actions do not exist."
+            )
+        frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
+        frequency.sort_indices()
+        seen = np.asarray(rows.sum(axis=1)).ravel()
+        mean = Environment(
+            handy(frequency),
+            discount=discount,
+            states=states,
+            actions=actions,
+            available=exists,
+            terminal=terminal,
+            start=start,
+            coordinates=coordinates,
+        )
+        _freeze(self, mean, concentration, seen)
+
+    # ---- from what there is ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_demonstrations(
+        cls,
+        demonstrations: Demonstrations,
+        *,
+        discount: float,
+        prior: float = 1.0,
+        possible: Any = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+    ) -> "DynamicsBelief":
+        """What demonstrations show of the environment, of all tasks together.
+
+        Actions exist where somebody took them; states where nobody did anything are terminal. Unless `possible` says
+        otherwise, a state may be followed by whatever was seen to follow it, after any action; and by anything at all
+        if nothing was. Episodes begin where they were seen to.
+        """
+        states, actions = demonstrations.states, demonstrations.actions
+        size, width = len(states), len(actions)
+        counts = demonstrations.transition_counts().astype(float)
+        taken = demonstrations.action != NONE
+        available = np.zeros((size, width), dtype=bool)
+        available[demonstrations.state[taken], demonstrations.action[taken]] = True
+        ends = np.zeros(size, dtype=bool)
+        ends[[index_of(name, states, "state") for name in terminal]] = True
+        wrong = np.flatnonzero(ends & available.any(axis=1))
+        if wrong.size:
+            raise InputError(
+                f"state {quoted(states[wrong[0]])} is said to be terminal, but choices are made in it. Leave it "
+                "out of the terminal states, or leave the action empty there."
+            )
+        ends |= ~available.any(axis=1)
+        if possible is None:
+            moves = counts.tocoo()
+            follows = (
+                sp.csr_array((np.ones(moves.nnz), (moves.row // width, moves.col)), shape=(size, size)).toarray() > 0
+            )
+            follows[~follows.any(axis=1)] = True
+            possible = np.broadcast_to(follows[:, None], (size, width, size))
+        if start is None:
+            first = np.append(True, np.diff(demonstrations.episode) != 0)
+            start = np.bincount(demonstrations.state[first], minlength=size).astype(float)
+            start[ends] = 0
+            start = start / start.sum() if start.sum() else None
+        return cls(
+            counts,
+            discount=discount,
+            prior=prior,
+            possible=possible,
+            states=states,
+            actions=actions,
+            available=available,
+            terminal=[states[s] for s in np.flatnonzero(ends)],
+            start=start,
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        discount: float,
+        state: Column = "state",
+        action: Column = "action",
+        next_state: Column = "next_state",
+        count: str = "count",
+        prior: float = 0.0,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+    ) -> "DynamicsBelief":
+        """From a long table, one row for each move that can happen and its count; counts need not be whole.
+
+        Moves and actions without a row are impossible. States after which nothing is listed are terminal.
+        `prior` is added to each pair of state and action, spread evenly over the moves listed.
+        """
+        wanted: dict[str, Column] = {"state": state, "action": action, "next_state": next_state, "count": count}
+        table = columns_of(frame, wanted, "the table of counts").dropna(how="all")
+        for word, column in wanted.items():
+            holes = np.flatnonzero(table[word].isna())
+            if holes.size:
+                row = table.index[holes[0]]
+                raise RowError(f"column {quoted(column_name(column))}, ", (row,), ": this cell is empty. Fill it in.")
+        numbers = numbers_in(table["count"])
+        if not np.isfinite(numbers).all():
+            at = int(np.flatnonzero(~np.isfinite(numbers))[0])
+            raise InputError(
+                f"column {quoted(count)}: {quoted(table['count'].iloc[at])} is not a number. Counts are, such as 12."
+            )
+        states = list(dict.fromkeys([*table["state"], *table["next_state"]]))
+        actions = list(dict.fromkeys(table["action"]))
+        size, width = len(states), len(actions)
+        here = indices_of(table["state"], states, "state", column_name(state))
+        act = indices_of(table["action"], actions, "action", column_name(action))
+        there = indices_of(table["next_state"], states, "state", column_name(next_state))
+        shape = (size * width, size)
+        listed = sp.csr_array((np.ones(len(table)), (here * width + act, there)), shape=shape)
+        available = np.zeros((size, width), dtype=bool)
+        available[here, act] = True
+        ends = [states[s] for s in np.flatnonzero(~available.any(axis=1))]
+        return cls(
+            sp.csr_array((numbers, (here * width + act, there)), shape=shape),
+            discount=discount,
+            prior=prior,
+            possible=listed > 0,
+            states=states,
+            actions=actions,
+            available=available,
+            terminal=[*ends, *terminal],
+            start=start,
+        )
+
+    @classmethod
+    def around(cls, environment: Environment, weight: float) -> "DynamicsBelief":
+        """As if an environment were known from so many observations of each state and action."""
+        if not (np.isfinite(weight) and weight > 0):
+            raise InputError(f"weight must be a positive number of observations; found {quoted(weight)}.")
+        concentration = sp.csr_array(environment.matrix * float(weight))
+        return cls.of_parts(environment, concentration, np.asarray(concentration.sum(axis=1)).ravel())
+
+    @classmethod
+    def of_parts(cls, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> "DynamicsBelief":
+        """From what a belief holds, not checked again."""
+        made = object.__new__(cls)
+        concentration.eliminate_zeros()
+        concentration.sort_indices()
+        _freeze(made, mean, concentration, seen)
+        return made
+
+    def after(self, demonstrations: Demonstrations) -> "DynamicsBelief":
+        """The belief of somebody who has seen these as well: their transitions are added to the counts."""
+        known = self.mean
+        if demonstrations.states != known.states or demonstrations.actions != known.actions:
+            raise InputError(
+                "the demonstrations have other states or actions than the belief. Read them with it: "
+                "Demonstrations.from_frame(frame, belief.mean, ...)."
+            )
+        counts = demonstrations.transition_counts().astype(float)
+        surprise = counts - counts * (self.concentration > 0)
+        surprise.eliminate_zeros()
+        if surprise.nnz:
+            row, there = (int(part[0]) for part in surprise.nonzero())
+            here, act = divmod(row, known.num_actions)
+            raise InputError(
+                f"state {quoted(known.states[here])} with action {quoted(known.actions[act])} was followed by "
+                f"{quoted(known.states[there])}, which is impossible under this belief."
+            )
+        concentration = sp.csr_array(self.concentration + counts)
+        concentration.sort_indices()
+        total = np.asarray(concentration.sum(axis=1)).ravel()
+        frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
+        frequency.sort_indices()
+        seen = self.seen + np.asarray(counts.sum(axis=1)).ravel()
+        return self.of_parts(self._like(frequency), concentration, seen)
+
+    def drawn_in(self, environment: Environment) -> "DynamicsBelief":
+        """The same belief, with another name for its mean: one with coordinates, for example."""
+        return self.of_parts(environment, self.concentration, self.seen)
+
+    # ---- what it says --------------------------------------------------------------------------------------
+
+    def draws(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Probabilities [count, E] of the possible moves, in the order of `concentration`."""
+        shapes = np.broadcast_to(self.concentration.data, (count, self.concentration.nnz))
+        return self.normalised(log_gammas(rng, np.ascontiguousarray(shapes)))
+
+    def normalised(self, logs: np.ndarray) -> np.ndarray:
+        """Probabilities [..., E] from logarithms of gamma variables [..., E]."""
+        begins = self.concentration.indptr[:-1][self._filled]
+        row = np.repeat(np.arange(len(begins)), np.diff(self.concentration.indptr)[self._filled])
+        largest = np.maximum.reduceat(logs, begins, axis=-1)
+        weight = np.exp(logs - largest[..., row])
+        return weight / np.add.reduceat(weight, begins, axis=-1)[..., row]
+
+    def complete(self, moves: np.ndarray) -> np.ndarray:
+        """Probabilities [..., E] of all possible moves from those [..., E′] of the uncertain ones."""
+        full = np.ones((*moves.shape[:-1], self.concentration.nnz))
+        full[..., self.is_uncertain] = moves
+        return full
+
+    def environment(self, moves: np.ndarray) -> Environment:
+        """The environment in which the possible moves have these probabilities [E]."""
+        known = self.concentration
+        return self._like(sp.csr_array((moves, known.indices, known.indptr), shape=known.shape))
+
+    def sample(self, count: int, seed: int = 0) -> list[Environment]:
+        """Environments that may be the true one."""
+        if count < 1:
+            raise InputError(f"count must be at least 1; found {count}.")
+        return [self.environment(moves) for moves in self.draws(count, np.random.default_rng(seed))]
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it."""
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1; found {quoted(level)}.")
+        known, place = self.mean, self.places
+        alpha = self.concentration.data
+        total = np.asarray(self.concentration.sum(axis=1)).ravel()[place[:, 0] * known.num_actions + place[:, 1]]
+        rest = total - alpha
+        is_certain = rest <= 0
+        low, high = (
+            np.where(is_certain, 1.0, stats.beta.ppf(tail, alpha, np.where(is_certain, 1.0, rest)))
+            for tail in ((1 - level) / 2, (1 + level) / 2)
+        )
+        return pd.DataFrame(
+            {
+                "state": [known.states[s] for s in place[:, 0]],
+                "action": [known.actions[a] for a in place[:, 1]],
+                "next_state": [known.states[s] for s in place[:, 2]],
+                "mean": alpha / total,
+                "lower": low,
+                "upper": high,
+                "concentration": alpha,
+            }
+        )
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """[E, 3] state, action and next state of each possible move."""
+        rows = np.repeat(np.arange(self.concentration.shape[0]), np.diff(self.concentration.indptr))
+        return np.stack([*np.divmod(rows, self.mean.num_actions), self.concentration.indices], axis=1)
+
+    @cached_property
+    def is_uncertain(self) -> np.ndarray:
+        """[E] whether a move's probability is not known: several are possible after the same state and action."""
+        return np.repeat(np.diff(self.concentration.indptr) > 1, np.diff(self.concentration.indptr))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to be careful about."""
+        known, said = self.mean, []
+        seen = self.seen.reshape(known.available.shape)
+        never, seldom = known.available & (seen == 0), known.available & (seen > 0) & (seen < SELDOM)
+        for which, words in (
+            (never, "was never seen: what it leads to is the prior's guess"),
+            (seldom, f"was seen fewer than {SELDOM} times: the prior has a say in what it leads to"),
+        ):
+            if which.any():
+                state, action = np.argwhere(which)[0]
+                said.append(
+                    f"{which.sum()} of {known.available.sum()} pairs of state and action, such as "
+                    f"{quoted(known.actions[action])} in {quoted(known.states[state])}: each {words}."
+                )
+        arrived = np.zeros(known.num_states, dtype=bool)
+        moves = self.places
+        arrived[moves[moves[:, 0] != moves[:, 2], 2]] = True
+        lost = np.flatnonzero(~arrived & (known.start == 0))
+        if lost.size:
+            more = f" and {lost.size - 1} more" if lost.size > 1 else ""
+            said.append(
+                f"state {quoted(known.states[lost[0]])}{more} cannot be reached: what it is worth to anybody is "
+                "not told."
+            )
+        return tuple(said)
+
+    def __repr__(self) -> str:
+        known = self.mean
+        uncertain = int((np.diff(self.concentration.indptr) > 1).sum())
+        return (
+            f"DynamicsBelief({known.num_states} states, {known.num_actions} actions, discount {known.discount:g}; "
+            f"what follows is uncertain for {uncertain} of {known.available.sum()} pairs of state and action, "
+            f"{self.seen.sum():g} transitions seen)" + "".join(f"\n  ! {warning}" for warning in self.warnings)
+        )
+
+    # ---- inside --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _filled(self) -> np.ndarray:
+        return np.diff(self.concentration.indptr) > 0
+
+    def _like(self, matrix: sp.csr_array) -> Environment:
+        """The mean environment with other transitions."""
+        made = copy(self.mean)
+        for name in DERIVED:
+            made.__dict__.pop(name, None)
+        object.__setattr__(made, "transitions", matrix if sp.issparse(self.mean.transitions) else handy(matrix))
+        return made
+
+
+Place = Environment | DynamicsBelief  # what agents acted in, as far as it is known
+
+
+def known_part(place: Place) -> Environment:
+    """An environment as it is; of a belief, its mean: names, which actions exist where, and what to expect."""
+    return place.mean if isinstance(place, DynamicsBelief) else place
+
+
+def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:
+    for name, value in (("mean", mean), ("concentration", concentration), ("seen", seen)):
+        object.__setattr__(belief, name, value)
+
+
+# ---- checks --------------------------------------------------------------------------------------------------
+
+
+def _check_counts(values: np.ndarray, word: str) -> None:
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise InputError(
+            f"{word} must be finite and not negative; found {values[~(np.isfinite(values) & (values >= 0))][0]:g}."
+        )
+
+
+def _existing(available: Any, states: Any, terminal: Sequence[Label], num_states: int, num_actions: int) -> np.ndarray:
+    """[S, A] which actions exist where; `Environment` checks the rest."""
+    exists = np.ones((num_states, num_actions), dtype=bool) if available is None else np.array(available, dtype=bool)
+    if exists.shape != (num_states, num_actions):
+        raise InputError(
+            f"available must have the shape [{num_states}, {num_actions}] (states, actions); found "
+            f"{list(exists.shape)}."
+        )
+    names = tuple(states) if states is not None else tuple(range(num_states))
+    exists[[index_of(name, names, "state") for name in terminal]] = False
+    return exists
+
+
+def _rows_like(possible: Any, shape: tuple[int, int], word: str, exists: np.ndarray) -> sp.csr_array:
+    """`possible` as rows [S·A, S] of zeros and ones; none where an action does not exist."""
+    if possible is None:
+        rows = sp.csr_array(np.ones(shape))
+    else:
+        rows, num_states, num_actions = transition_rows(possible)
+        rows = sp.csr_array(rows)
+        if rows.shape != shape:
+            raise InputError(f"{word} must have the shape of counts; found {[num_states, num_actions, num_states]}.")
+    rows.eliminate_zeros()
+    rows.data[:] = 1.0
+    rows = sp.csr_array(sp.diags_array(exists.ravel().astype(float)) @ rows)
+    rows.eliminate_zeros()
+    return rows
+
+
+def _prior_rows(prior: Any, allowed: sp.csr_array, shape: tuple[int, int]) -> Any:
+    if np.ndim(prior) == 0 and not sp.issparse(prior):
+        _check_counts(np.array([float(prior)]), "prior")
+        wide = np.asarray(allowed.sum(axis=1)).ravel()
+        return sp.csr_array(sp.diags_array(float(prior) / np.maximum(wide, 1)) @ allowed)
+    rows = sp.csr_array(transition_rows(prior)[0])
+    if rows.shape != shape:
+        raise InputError(
+            f"prior must be one number, or have the shape of counts; found rows {list(rows.shape)}, not {list(shape)}."
+        )
+    return rows
+
+
+def _name(names: Sequence[Label] | None, index: int) -> str:
+    return quoted(index if names is None else list(names)[index])

@@ -1,0 +1,312 @@
+"""What agents did: trajectories of any length in, counts out. Every choice keeps its place in time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from jaxtyping import Bool, Int
+
+from manymotives.data.environment import Environment
+from manymotives.data.labels import Label, checked_labels, indices_of
+from manymotives.data.steps import NONE, check_choices, linked_steps, ordered_steps
+from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of
+from manymotives.errors import InputError, RowError, listed, quoted
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Demonstrations:
+    """The choices of many tasks (subjects, teachers, …), one row a visited state.
+
+    Rows are sorted by task, episode and step, so what came before a choice is what stands above it. `action` is −1
+    in a state without a recorded action (often an episode's last); `next_state` is −1 where it is not known: at
+    an end, before a gap.
+    """
+
+    tasks: tuple[Label, ...]
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    episodes: tuple[Label, ...]  # the users' name of each episode; episodes of different tasks may share one
+    task: Int[np.ndarray, " rows"]
+    episode: Int[np.ndarray, " rows"]  # index into `episodes`, different for every episode of every task
+    step: np.ndarray  # the users' own numbers or times
+    state: Int[np.ndarray, " rows"]
+    action: Int[np.ndarray, " rows"]
+    next_state: Int[np.ndarray, " rows"]
+    follows: Bool[np.ndarray, " rows"]  # whether a row is the very next step after the row above it
+    warnings: tuple[str, ...] = ()  # what a careful reader of the data would want to know
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        environment: Environment | None = None,
+        *,
+        task: Column | None = "task",
+        state: Column = "state",
+        action: Column = "action",
+        episode: Column | None = None,
+        step: str | None = None,
+        next_state: Column | None = None,
+    ) -> "Demonstrations":
+        """Demonstrations from a data frame with one row a step (pandas, polars, pyarrow, …).
+
+        Parameters
+        ----------
+        frame
+            The table. An empty `action` is a state in which nothing was chosen; an empty `state` is a gap.
+        environment
+            Gives the names of states and actions, and says which action exists where. Without it both are
+            taken from the table, sorted.
+        task, state, action
+            Column names; several, such as `state=["room", "hour"]`, are read as one. `task=None`: everything belongs to
+            one task.
+        episode
+            Column that tells a task's episodes apart. Without it each task is one episode.
+        step
+            Column that orders an episode: whole numbers (a missing number is a gap), other numbers or
+            times. Without it rows are in order.
+        next_state
+            Column with the state that followed. Without it, it is the state of the next step.
+        """
+        wanted: dict[str, Column | None] = {
+            "task": task,
+            "state": state,
+            "action": action,
+            "episode": episode,
+            "step": step,
+            "next_state": next_state,
+        }
+        table = columns_of(frame, wanted, "the table of choices", optional=("task", "episode", "step", "next_state"))
+        for word in ("task", "episode", "step"):
+            if word in table and table[word].isna().any():
+                row = int(np.flatnonzero(table[word].isna())[0])
+                raise RowError(f"column {quoted(column_name(wanted[word]))} is empty in ", (row,), ". Fill it in.")
+        if environment is None:
+            places = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
+            states = _sorted_labels(pd.concat(places))
+            actions = _sorted_labels(table["action"])
+        else:
+            states, actions = environment.states, environment.actions
+        rows = {
+            "state": indices_of(table["state"], states, "state", column_name(state)),
+            "action": indices_of(table["action"], actions, "action", column_name(action)),
+            "next_state": indices_of(table["next_state"], states, "state", column_name(next_state))
+            if "next_state" in table
+            else np.full(len(table), NONE),
+        }
+        rows["task"], tasks = _codes(table["task"]) if "task" in table else (np.zeros(len(table), int), (0,))
+        # an episode is one label within one task
+        label_codes, label_names = _codes(table["episode"]) if "episode" in table else (0, (0,))
+        appearance, pairs = pd.factorize(rows["task"] * len(label_names) + label_codes)
+        order = np.argsort(pairs // len(label_names), kind="stable")  # by task, then as they first appear
+        pairs = pairs[order]
+        rows["episode"] = np.argsort(order)[appearance]
+        rows["step"] = (
+            ordered_steps(table["step"], str(step))
+            if "step" in table
+            else pd.Series(rows["episode"]).groupby(rows["episode"]).cumcount().to_numpy()
+        )
+        del table, appearance, label_codes  # ten million rows are to fit in two gigabytes
+        if environment is not None:
+            check_choices(rows, environment, column_name(action))
+        episodes = tuple(label_names[int(pair) % len(label_names)] for pair in pairs)
+        columns = {word: column_name(column) for word, column in wanted.items() if column}
+        steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, columns=columns)
+        demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
+        return demonstrations if environment is None else demonstrations._with_impossible_moves(environment)
+
+    @classmethod
+    def from_lists(
+        cls,
+        trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+        environment: Environment | None = None,
+        *,
+        tasks: Sequence[Label] | None = None,
+    ) -> "Demonstrations":
+        """Demonstrations from (states, actions) pairs of any lengths, by name; a last state may lack its action.
+
+        `tasks` names the task of each trajectory; trajectories of one task are its episodes. Without it
+        every trajectory is a task of its own.
+        """
+        if len(trajectories) == 0:
+            raise InputError("there are no trajectories.")
+        owners = tuple(range(len(trajectories))) if tasks is None else tuple(tasks)
+        if len(owners) != len(trajectories):
+            raise InputError(
+                f"tasks must name the task of each trajectory; found {len(owners)} for {len(trajectories)}."
+            )
+        columns: dict[str, list[Any]] = {
+            "task": [],
+            "episode": [],
+            "step": [],
+            "state": [],
+            "action": [],
+        }
+        told: dict[Label, int] = {}
+        for number, (owner, trajectory) in enumerate(zip(owners, trajectories)):
+            visited, taken = map(list, trajectory)
+            if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
+                raise InputError(
+                    f"trajectory {number} has states: {len(visited)}, actions: {len(taken)}. Give one action for each "
+                    "state, or one fewer where the last state has none."
+                )
+            episode = told[owner] = told.get(owner, -1) + 1
+            columns["task"] += [owner] * len(visited)
+            columns["episode"] += [episode] * len(visited)
+            columns["step"] += range(len(visited))
+            columns["state"] += visited
+            columns["action"] += taken + [None] * (len(visited) - len(taken))
+        # object columns keep every label as it was given: None must not turn whole numbers into floats
+        frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(
+            {"episode": int, "step": int}
+        )
+        return cls.from_frame(frame, environment, episode="episode", step="step")
+
+    # ---- counts --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> Int[np.ndarray, "task S A"]:
+        """How often each task took each action in each state: all that a reactive policy's likelihood needs."""
+        shape = (self.num_tasks, len(self.states), len(self.actions))
+        made = self.action != NONE
+        flat = np.ravel_multi_index((self.task[made], self.state[made], self.action[made]), shape)
+        return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+    @cached_property
+    def visits(self) -> Int[np.ndarray, "task S"]:
+        """How often each task was in each state, whether or not it chose there."""
+        shape = (self.num_tasks, len(self.states))
+        flat = np.ravel_multi_index((self.task, self.state), shape)
+        return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+    def transition_counts(self, task: Label | None = None) -> sp.csr_array:
+        """How often each next state followed: a sparse matrix [S·A, S], row s·A + a; of one task, or of all."""
+        used = (self.action != NONE) & (self.next_state != NONE)
+        if task is not None:
+            if task not in self.tasks:
+                raise InputError(f"there is no task {quoted(task)}. The tasks are {listed(self.tasks, 20)}.")
+            used &= self.task == self.tasks.index(task)
+        shape = (len(self.states) * len(self.actions), len(self.states))
+        rows = self.state[used] * len(self.actions) + self.action[used]
+        counts = sp.csr_array((np.ones(used.sum(), dtype=np.int64), (rows, self.next_state[used])), shape=shape)
+        counts.sum_duplicates()
+        return counts
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def num_steps(self) -> int:
+        """The number of choices."""
+        return int((self.action != NONE).sum())
+
+    # ---- out again -----------------------------------------------------------------------------------------
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """One row a step, by name, in order of task, episode and step: the inverse of `from_frame`."""
+
+        def named(index: np.ndarray, names: tuple[Label, ...]) -> list[Label | None]:
+            return [None if i == NONE else names[i] for i in index.tolist()]
+
+        return frame_of(
+            {
+                "task": named(self.task, self.tasks),
+                "episode": named(self.episode, self.episodes),
+                "step": self.step,
+                "state": named(self.state, self.states),
+                "action": named(self.action, self.actions),
+                "next_state": named(self.next_state, self.states),
+            },
+            backend,
+        )
+
+    def with_memory(self, environment: Environment) -> "Demonstrations":
+        """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
+        if environment.pairs is None:
+            raise InputError("this environment has no memory: make one with environment.with_memory().")
+        names = [*map(str, self.states), ""]  # the last one's number is NONE
+        known = environment.pairs.max() < len(self.states) and environment.actions == self.actions
+        if not known or environment.states != tuple(f"{names[p]}→{names[s]}" for p, s in environment.pairs.tolist()):
+            raise InputError(
+                "these demonstrations have other states or actions than the environment was made from. Read them with "
+                "that environment: Demonstrations.from_frame(..., environment)."
+            )
+        previous = np.where(self.follows, np.roll(self.state, 1), NONE)
+        number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
+        distinct, where = _distinct_pairs(previous, self.state)
+        unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
+        if unknown:
+            p, s = unknown[0]
+            if p == NONE:
+                raise InputError(
+                    f"state {quoted(self.states[s])} comes without a previous one in the data, which this "
+                    "environment does not foresee. Name it in with_memory(firsts=...)."
+                )
+            raise InputError(
+                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, but cannot in "
+                "this environment."
+            )
+        state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
+        continues = np.append(self.follows[1:], False)
+        # the pair that comes next: the next row's where there is one, else (this state, what followed)
+        moves, which = _distinct_pairs(self.state, self.next_state)
+        after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which]
+        next_state = np.where(continues, np.roll(state, -1), after)
+        return replace(self, states=environment.states, state=state, next_state=next_state)
+
+    def __repr__(self) -> str:
+        def some(count: int, what: str) -> str:
+            return f"{count} {what}{'' if count == 1 else 's'}"
+
+        return (
+            f"Demonstrations({some(self.num_tasks, 'task')}, {some(self.num_episodes, 'episode')}, "
+            f"{some(self.num_steps, 'choice')}, {int((self.visits.sum(axis=0) > 0).sum())} of "
+            f"{some(len(self.states), 'state')} visited)"
+        )
+
+    def _with_impossible_moves(self, environment: Environment) -> "Demonstrations":
+        """The same, with a warning if transitions were observed that the environment calls impossible."""
+        seen = self.transition_counts().tocoo()
+        if seen.nnz == 0:
+            return self
+        bad = np.flatnonzero(np.asarray(environment.matrix[seen.row, seen.col]).ravel() <= 0)
+        if bad.size == 0:
+            return self
+        state, action = divmod(int(seen.row[bad[0]]), len(self.actions))
+        warning = (
+            f"{seen.data[bad].sum()} observed transitions are impossible in this environment, for example "
+            f"{quoted(self.states[state])} --{quoted(self.actions[action])}--> {quoted(self.states[seen.col[bad[0]]])}."
+        )
+        return replace(self, warnings=(*self.warnings, warning))
+
+
+def _distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
+    size = int(second.max()) + 2
+    keys, where = np.unique(
+        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
+    )  # as one number: fast
+    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()
+
+
+def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:
+    """Numbers for the values of a column, in order of first appearance, and the values."""
+    codes, names = pd.factorize(column)
+    return codes, checked_labels(list(names), len(names), "task")
+
+
+def _sorted_labels(column: pd.Series) -> tuple[Label, ...]:
+    names = checked_labels(list(pd.unique(column.dropna())), column.nunique(), "name")
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:  # names of several types have no order of their own
+        return tuple(sorted(names, key=str))

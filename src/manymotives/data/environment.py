@@ -1,0 +1,383 @@
+"""What agents act in: a controlled Markov process ν = (S, A, T), checked once here and trusted afterwards."""
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from manymotives.data.alignment import aligned, aligned_numbers, is_labelled, labelled
+from manymotives.data.environment_table import check_moves
+from manymotives.data.labels import Label, checked_labels, index_of, indices_of
+from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of, numbers_in
+from manymotives.data.transitions import (
+    ROW_SUM_TOLERANCE,
+    checked_available,
+    checked_rows,
+    handy,
+    read_only,
+    read_only_matrix,
+    transition_rows,
+)
+from manymotives.errors import InputError, RowError, quoted
+
+DENSE_BYTES = 2 * 2**30  # a dense [S, A, S] array past this is refused, not attempted
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Environment:
+    """A controlled Markov process with its discount, start distribution and names.
+
+    Parameters
+    ----------
+    transitions
+        Probabilities of the next state: an array [S, A, S], or a scipy.sparse matrix [S·A, S] whose row
+        s·A + a belongs to action a in state s. Kept in the form given.
+    discount
+        γ in [0, 1). It changes what a reward means, so it has no default.
+    states, actions
+        Names; 0, 1, 2, … if absent.
+    available
+        Boolean [S, A]: which actions exist where (default: all). Rows of the others are ignored.
+    terminal
+        Names of the states that end an episode: their reward is received once, V = ρ. (An *absorbing*
+        state is an ordinary one that leads to itself: V = ρ / (1 − γ).)
+    start
+        Where episodes begin: probabilities [S], or a mapping from state names to probabilities (default:
+        every state that is not terminal, equally).
+    reward
+        The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
+    coordinates
+        [S, 2]: where to draw each state.
+    warnings
+        What a careful reader would want to know of it, such as that it was estimated; posteriors pass it on.
+    """
+
+    transitions: Float[np.ndarray, "S A S"] | sp.csr_array
+    discount: float
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    available: Bool[np.ndarray, "S A"]
+    is_terminal: Bool[np.ndarray, " S"]
+    start: Float[np.ndarray, " S"]
+    reward: Float[np.ndarray, " S"] | Float[np.ndarray, "S A"] | None
+    coordinates: Float[np.ndarray, "S 2"] | None
+    warnings: tuple[str, ...]
+    pairs: Int[np.ndarray, "S 2"] | None  # (previous, current) state, where states are such pairs; see `with_memory`
+
+    def __init__(
+        self,
+        transitions: Any,
+        *,
+        discount: float,
+        states: Sequence[Label] | None = None,
+        actions: Sequence[Label] | None = None,
+        available: Any = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+        reward: Any = None,
+        coordinates: Any = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        transitions = aligned(transitions, "transitions", state=states, action=actions, next_state=states)
+        rows, num_states, num_actions = transition_rows(transitions)
+        state_names = checked_labels(states, num_states, "state")
+        action_names = checked_labels(actions, num_actions, "action")
+
+        is_terminal = np.zeros(num_states, dtype=bool)
+        is_terminal[[index_of(name, state_names, "state") for name in terminal]] = True
+        available = aligned(available, "available", state=state_names, action=action_names)
+        exists = checked_available(available, is_terminal, state_names, num_actions)
+        rows = checked_rows(rows, exists, state_names, action_names)
+
+        sparse = sp.issparse(transitions)
+        freeze = object.__setattr__
+        freeze(self, "transitions", rows if sparse else rows.reshape(num_states, num_actions, num_states))
+        freeze(self, "discount", _checked_discount(discount))
+        freeze(self, "states", state_names)
+        freeze(self, "actions", action_names)
+        freeze(self, "available", read_only(exists))
+        freeze(self, "is_terminal", read_only(is_terminal))
+        freeze(self, "start", _checked_start(start, is_terminal, state_names))
+        freeze(self, "reward", _checked_own_reward(reward, state_names, action_names))
+        freeze(self, "coordinates", _checked_coordinates(coordinates, state_names))
+        freeze(self, "warnings", tuple(warnings))
+        freeze(self, "pairs", None)
+
+    # ---- from tables and back ------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        discount: float,
+        state: Column = "state",
+        action: Column = "action",
+        next_state: Column = "next_state",
+        probability: str = "probability",
+        states: Sequence[Label] | None = None,
+        actions: Sequence[Label] | None = None,
+        terminal: Sequence[Label] = (),
+        start: Any = None,
+        reward: Any = None,
+        coordinates: Any = None,
+    ) -> "Environment":
+        """An environment from a long table, one row for each (state, action, next state) that can happen.
+
+        Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
+        state terminal; so does `terminal`. Names are taken in order of appearance unless given.
+        """
+        wanted: dict[str, Column] = {
+            "state": state,
+            "action": action,
+            "next_state": next_state,
+            "probability": probability,
+        }
+        table = columns_of(frame, wanted, "the environment table")
+        table = table.dropna(how="all")  # an empty line says nothing
+        is_end = table[["action", "next_state", "probability"]].isna().all(axis=1)
+        ends, moves = table["state"][is_end], table[~is_end]
+        for word, column in wanted.items():
+            holes = np.flatnonzero(moves[word].isna())
+            if holes.size:
+                raise RowError(
+                    f"column {quoted(column_name(column))}, ",
+                    (moves.index[holes[0]],),
+                    ": this cell is empty. Fill it in; a row with a state and nothing else declares that state "
+                    "terminal.",
+                )
+        probabilities = numbers_in(moves["probability"])
+        if np.isnan(probabilities).any():
+            row = moves.index[np.flatnonzero(np.isnan(probabilities))[0]]
+            raise RowError(
+                f"column {quoted(probability)}, ",
+                (row,),
+                f": {quoted(table['probability'][row])} is not a number. Write it with a decimal point, such as 0.25.",
+            )
+        if states is None:
+            states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
+        if actions is None:
+            actions = list(dict.fromkeys(moves["action"]))
+        if not actions:
+            raise InputError(
+                "the environment table has no actions: every row only declares a terminal state. Write one row for "
+                "each move."
+            )
+        here = indices_of(moves["state"], states, "state", column_name(state))
+        act = indices_of(moves["action"], actions, "action", column_name(action))
+        there = indices_of(moves["next_state"], states, "state", column_name(next_state))
+        lasting = [*dict.fromkeys([*ends, *terminal])]
+        check_moves(moves, (here, act, there), probabilities, lasting, column_name(next_state), probability)
+
+        num_states, num_actions = len(states), len(actions)
+        rows = here * num_actions + act
+        shape = (num_states * num_actions, num_states)
+        matrix = sp.csr_array((probabilities, (rows, there)), shape=shape)
+        available = np.zeros((num_states, num_actions), dtype=bool)
+        available[here, act] = True
+        return cls(
+            handy(matrix),
+            discount=discount,
+            states=states,
+            actions=actions,
+            available=available,
+            terminal=lasting,
+            start=start,
+            reward=reward,
+            coordinates=coordinates,
+        )
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """The long table of this environment: `from_frame` reads it back."""
+        entries = self.matrix.tocoo()
+        kept = np.flatnonzero(entries.data > 0)
+        kept = kept[np.lexsort((entries.col[kept], entries.row[kept]))]
+        here, act = np.divmod(entries.row[kept], self.num_actions)
+        ends = [self.states[s] for s in np.flatnonzero(self.is_terminal)]
+        blank = [None] * len(ends)
+        return frame_of(
+            {
+                "state": [self.states[s] for s in here] + ends,
+                "action": [self.actions[a] for a in act] + blank,
+                "next_state": [self.states[s] for s in entries.col[kept]] + blank,
+                "probability": [*map(float, entries.data[kept]), *blank],
+            },
+            backend,
+        )
+
+    # ---- derived -------------------------------------------------------------------------------------------
+
+    @property
+    def num_states(self) -> int:
+        return len(self.states)
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def is_absorbing(self) -> Bool[np.ndarray, " S"]:
+        """States that every available action leads back to, for ever."""
+        rows = np.arange(self.num_states * self.num_actions)
+        stays = np.asarray(self.matrix[rows, rows // self.num_actions]).reshape(self.available.shape)
+        leads_back = np.where(self.available, stays >= 1 - ROW_SUM_TOLERANCE, True).all(axis=1)
+        return read_only(~self.is_terminal & leads_back)
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Transitions as a sparse matrix [S·A, S], row s·A + a; zero rows where an action does not exist."""
+        if sp.issparse(self.transitions):
+            return self.transitions
+        return read_only_matrix(sp.csr_array(self.transitions.reshape(-1, self.num_states)))
+
+    @cached_property
+    def tensor(self) -> Float[np.ndarray, "S A S"]:
+        """Transitions as a dense array [S, A, S]; zero rows where an action does not exist."""
+        if not sp.issparse(self.transitions):
+            return self.transitions
+        shape = (self.num_states, self.num_actions, self.num_states)
+        if 8 * math.prod(shape) > DENSE_BYTES:
+            raise InputError(
+                f"a dense transition array {list(shape)} would take {8 * math.prod(shape) / 2**30:.0f} GiB. "
+                "Pass rewards as NumPy arrays: planning is then sparse."
+            )
+        return read_only(self.matrix.toarray().reshape(shape))
+
+    def with_memory(self, firsts: Sequence[Label] | None = None) -> "Environment":
+        """The same environment with (previous state, state) as its states.
+
+        A policy with one step of memory here is an ordinary policy there. Only pairs that can occur exist; the
+        first step of an episode has no previous state and its pair is named "→state". `pairs` holds the two
+        indices ((−1, s) for first steps), so `reward[environment.pairs[:, 1]]` lifts a reward on states.
+
+        Parameters
+        ----------
+        firsts
+            States that may have no previous one; where episodes can start is always among them. None: all.
+        """
+        moves = self.matrix.tocoo()
+        possible = moves.data > 0
+        follows = np.unique(np.stack([moves.row[possible] // self.num_actions, moves.col[possible]], axis=1), axis=0)
+        begun = self.start > 0
+        begun[[index_of(name, self.states, "state") for name in (self.states if firsts is None else firsts)]] = True
+        first = np.stack([np.full(int(begun.sum()), -1), np.flatnonzero(begun)], axis=1)
+        pairs = np.concatenate([first, follows]).astype(np.int64)
+        number = {(int(before), int(now)): index for index, (before, now) in enumerate(pairs)}
+
+        # (previous, s) moves under action a to (s, s'), wherever s moves to s' under a
+        current = pairs[:, 1]
+        rows = (current[:, None] * self.num_actions + np.arange(self.num_actions)).ravel()
+        lifted = self.matrix[rows].tocoo()
+        sources = current[lifted.row // self.num_actions]
+        columns = np.array([number[int(s), int(t)] for s, t in zip(sources, lifted.col)], dtype=np.int64)
+        matrix = sp.csr_array((lifted.data, (lifted.row, columns)), shape=(rows.size, len(pairs)))
+        names = [f"→{self.states[s]}" if p < 0 else f"{self.states[p]}→{self.states[s]}" for p, s in pairs]
+        start = np.zeros(len(pairs))
+        start[: len(first)] = self.start[begun]
+        remembering = type(self)(
+            matrix if sp.issparse(self.transitions) else handy(matrix),
+            discount=self.discount,
+            states=names,
+            actions=self.actions,
+            available=self.available[current],
+            terminal=[names[index] for index in np.flatnonzero(self.is_terminal[current])],
+            start=start,
+            reward=None if self.reward is None else self.reward[current],
+            coordinates=None if self.coordinates is None else self.coordinates[current],
+            warnings=self.warnings,
+        )
+        return remembering.paired(pairs)
+
+    def paired(self, pairs: Int[np.ndarray, "S 2"]) -> "Environment":
+        """The same environment, whose states are these pairs of (previous, current) ones; see `with_memory`."""
+        known = copy(self)
+        object.__setattr__(known, "pairs", read_only(np.array(pairs, dtype=np.int64)))
+        return known
+
+    def with_coordinates(self, places: Mapping[Label, tuple[float, float]]) -> "Environment":
+        """The same environment, drawn with each state at its (x, y)."""
+        missing = [name for name in self.states if name not in places]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
+        placed = copy(self)
+        coordinates = _checked_coordinates([places[name] for name in self.states], self.states)
+        object.__setattr__(placed, "coordinates", coordinates)
+        return placed
+
+    def __repr__(self) -> str:
+        form = "sparse" if sp.issparse(self.transitions) else "dense"
+        ends = f", {self.is_terminal.sum()} terminal" if self.is_terminal.any() else ""
+        own = ", with its own reward" if self.reward is not None else ""
+        return (
+            f"Environment({self.num_states} states{ends}, {self.num_actions} actions, "
+            f"discount {self.discount:g}, {form} transitions{own})"
+            + "".join(f"\n  ! {warning}" for warning in self.warnings)
+        )
+
+
+# ---- checks, in the order in which the constructor makes them ----------------------------------------------
+
+
+def _checked_discount(discount: float) -> float:
+    if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
+        raise InputError(
+            f"discount must be at least 0 and below 1; found {quoted(discount)}. For those who look far ahead: 0.99."
+        )
+    return float(discount)
+
+
+def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...]) -> np.ndarray:
+    if start is None:
+        if is_terminal.all():
+            raise InputError("every state is terminal: nothing can ever be chosen.")
+        return read_only(~is_terminal / (~is_terminal).sum())
+    if isinstance(start, Mapping):
+        probabilities = np.zeros(len(states))
+        for name, probability in start.items():
+            probabilities[index_of(name, states, "state")] = probability
+    else:
+        probabilities = aligned_numbers(start, "start", state=states)
+    if probabilities.shape != (len(states),):
+        raise InputError(
+            f"start must have one probability for each of the {len(states)} states; found the shape "
+            f"{list(probabilities.shape)}."
+        )
+    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
+        raise InputError("start contains a probability that is negative or not finite.")
+    if abs(probabilities.sum() - 1) > ROW_SUM_TOLERANCE:
+        raise InputError(f"start sums to {probabilities.sum():.10g}, not 1.")
+    return read_only(probabilities / probabilities.sum())
+
+
+def _checked_own_reward(reward: Any, states: tuple[Label, ...], actions: tuple[Label, ...]) -> np.ndarray | None:
+    if reward is None:
+        return None
+    on_pairs = len(labelled(reward).labels) == 2 if is_labelled(reward) else np.ndim(reward) == 2
+    axes = {"state": states} | ({"action": actions} if on_pairs else {})
+    values = aligned_numbers(reward, "reward", **axes)
+    num_states, num_actions = len(states), len(actions)
+    if values.shape not in ((num_states,), (num_states, num_actions)):
+        raise InputError(
+            f"reward must have the shape [{num_states}] (states) or [{num_states}, {num_actions}] (states, "
+            f"actions); found {list(values.shape)}."
+        )
+    if not np.isfinite(values).all():
+        raise InputError("reward contains a value that is not finite.")
+    return read_only(values)
+
+
+def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray | None:
+    if coordinates is None:
+        return None
+    places = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
+    num_states = len(states)
+    if places.shape != (num_states, 2) or not np.isfinite(places).all():
+        raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
+    return read_only(places)

@@ -1,0 +1,219 @@
+"""A fit in blocks, saved after each: a run that was killed goes on from the last one, and ends as if it had not been.
+
+Chains restore their state, so however a run is cut into blocks, its draws are the same, bit for bit, as those of
+`mm.fit`. Importance samplers run in blocks of a fixed size, each with random numbers of its own. What cannot go on
+(warm-up; empirical Bayes; the policy-optimality model) begins again, with the same seed, and so with the same result.
+"""
+
+import hashlib
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.errors import InputError
+from manymotives.fitting.fit import fit, load
+from manymotives.fitting.records import record_of
+from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
+from manymotives.posterior import Posterior
+
+EVERY = 60.0  # seconds between checkpoints, about
+SMALLEST = 50  # draws of a chain between two of them
+GROWTH = 20  # no block is larger than the last by more: its speed is known only so well
+FIXED = {MonteCarlo: 10_000, NestedMonteCarlo: 250}  # draws in a block of methods that resample all of them
+RUN = "run"  # attribute of a file: what was asked for, part by part
+UNFINISHED = "unfinished"  # attribute of a file: draws made so far, while there are more to come
+OPEN_ENDED = ("draws", "patience")  # settings that say how far to go, not how
+
+Said = Callable[[int, int, float], None]  # (draws made, draws wanted, draws a second) after each block
+
+
+def fit_in_blocks(
+    model: Any,
+    place: Place,
+    demonstrations: Demonstrations,
+    method: Any,
+    path: Path,
+    *,
+    seed: int = 0,
+    resume: bool = False,
+    every: float = EVERY,
+    progress: bool | Progress = True,
+    said: Said | None = None,
+) -> Posterior:
+    """The posterior, saved to `path`, where also the last checkpoint lies until it is whole.
+
+    `resume`: go on from what is there, if it is this very run; else start, and replace what is there.
+    """
+    identity = identity_of(model, place, demonstrations, method, seed)
+    posterior = earlier_run(path, identity) if resume else None
+    if posterior is not None and _is_finished(posterior, method):
+        return posterior
+    if not _goes_on(method):
+        made = fit(model, place, demonstrations, method, seed=seed, progress=progress)
+        posterior = _marked(made, method, identity)
+        posterior.save(path)
+        return posterior
+    shown = progress if isinstance(progress, Progress) else Progress(progress)
+    chains, warmup = getattr(method, "chains", 1), getattr(method, "warmup", 0)
+    begun = 0 if posterior is None else chains * (warmup + _made(posterior))
+    speed, before = 0.0, 0
+    with _presses() as pressed, shown.of(begun, "draws") as whole:
+        bar = InParts(whole, begun)
+        while posterior is None or not _is_finished(posterior, method):
+            done = 0 if posterior is None else _made(posterior)
+            wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
+            block = _block(method, wanted - done, speed * every, before)
+            part = replace(method, draws=block, **({"patience": 1} if hasattr(method, "patience") else {}))
+            start = time.monotonic()
+            bar.expect(chains * (warmup + wanted))
+            posterior = fit(model, place, demonstrations, part, seed=seed, progress=bar, start=posterior)
+            if _made(posterior) < done + block:
+                raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
+            speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
+            before = block
+            posterior = _marked(posterior, method, identity)
+            posterior.save(path)
+            if said is not None:
+                said(_made(posterior), wanted, speed)
+            if pressed.is_set() and not _is_finished(posterior, method):
+                raise KeyboardInterrupt  # it came too late to stop the block
+    return posterior
+
+
+@contextmanager
+def _presses() -> Iterator[threading.Event]:
+    """Whether Ctrl-C was pressed: whoever makes a block may catch it, and have the block's draws nonetheless.
+
+    So may Python itself, where nothing can be raised (while it collects garbage, say): it is then noted all the same,
+    and Python's report of it would only alarm.
+    """
+    pressed = threading.Event()
+    usual, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield pressed
+        return
+
+    def note(number: int, frame: Any) -> Any:
+        pressed.set()
+        return usual(number, frame)
+
+    def report_others(lost: Any) -> None:
+        if lost.exc_type is not KeyboardInterrupt:
+            report(lost)
+
+    signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = report_others
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        sys.unraisablehook = report
+
+
+def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:
+    """What is at this path, if anything is and if it is this run."""
+    if not path.exists():
+        return None
+    found = load(path)
+    known = json.loads(found.data.attrs.get(RUN, "{}"))
+    other = [word for word, value in identity.items() if known.get(word) != value]
+    if other:
+        raise InputError(
+            f"{path} holds another run, with another {' and another '.join(other)}. Choose another file, or overwrite "
+            "it with --force."
+        )
+    return found
+
+
+def is_unfinished(posterior: Posterior) -> bool:
+    """Whether this is a checkpoint of a run that has not ended."""
+    return UNFINISHED in posterior.data.attrs
+
+
+def identity_of(model: Any, place: Place, demonstrations: Demonstrations, method: Any, seed: int) -> dict[str, str]:
+    """A short text for each part of a run; the same text, the same part."""
+    settings = {field.name: getattr(method, field.name) for field in fields(method) if field.name not in OPEN_ENDED} | (
+        {"draws": method.draws} if not method.is_markov_chain else {}
+    )
+    environment = known_part(place)
+    matrix = environment.matrix
+    world = [repr((environment.states, environment.actions, environment.discount)).encode()]
+    arrays = [matrix.data, matrix.indices, matrix.indptr, environment.available, environment.is_terminal]
+    if isinstance(place, DynamicsBelief):
+        arrays.append(place.concentration.data)
+    names = (demonstrations.tasks, demonstrations.states, demonstrations.actions, demonstrations.episodes)
+    chosen = (demonstrations.task, demonstrations.episode, demonstrations.state, demonstrations.action)
+    return {
+        "model": _digest([json.dumps(record_of(model)).encode()]),
+        "environment": _digest([*world, *map(_bytes, arrays)]),
+        "table of choices": _digest([repr(names).encode(), *map(_bytes, chosen)]),
+        "method": _digest([type(method).__name__.encode(), repr(settings).encode()]),
+        "seed": str(seed),
+    }
+
+
+def _digest(parts: list[bytes]) -> str:
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(len(part).to_bytes(8, "little") + part)
+    return made.hexdigest()[:16]
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    kind = np.float64 if array.dtype.kind == "f" else np.int64
+    return np.ascontiguousarray(array, dtype=kind).tobytes()
+
+
+def _goes_on(method: Any) -> bool:
+    """Whether a run by this method can be cut into blocks."""
+    return type(method) in FIXED or (method.is_markov_chain and getattr(method, "device", None) is None)
+
+
+def _made(posterior: Posterior) -> int:
+    return int(posterior.data["posterior"].sizes["draw"])
+
+
+def _is_finished(posterior: Posterior, method: Any) -> bool:
+    """Whether there are as many draws as asked for, and the chains have mixed or patience is spent.
+
+    Mixing is looked at after every `draws` only, as `fit` does, or a run would end elsewhere if it were cut elsewhere.
+    """
+    if not _goes_on(method):
+        return True
+    made, patience = _made(posterior), getattr(method, "patience", 1)
+    if made < method.draws:
+        return False
+    return made >= patience * method.draws or (made % method.draws == 0 and "mixing" in posterior.data.attrs)
+
+
+def _block(method: Any, left: int, affordable: float, before: int) -> int:
+    """How many draws to make before the next checkpoint."""
+    if type(method) in FIXED:
+        return min(left, FIXED[type(method)])
+    most = min(affordable, GROWTH * before) if before else SMALLEST
+    return min(left, max(SMALLEST, int(most) // SMALLEST * SMALLEST))
+
+
+def _marked(posterior: Posterior, method: Any, identity: dict[str, str]) -> Posterior:
+    """The same with what was asked for, and a warning as long as it is not all there."""
+    data = posterior.data.copy()
+    data.attrs = {name: value for name, value in posterior.data.attrs.items() if name != UNFINISHED}
+    data.attrs["method"] = json.dumps(record_of(method))
+    data.attrs[RUN] = json.dumps(identity)
+    if not _is_finished(posterior, method):
+        made = _made(posterior)
+        data.attrs[UNFINISHED] = made
+        warning = f"this run has not ended: a checkpoint after {made} draws a chain. Go on with fit --resume."
+        data.attrs["warnings"] = json.dumps([warning, *posterior.warnings])
+    return replace(posterior, data=data)

@@ -1,0 +1,84 @@
+"""The default sampler, compiled in two processes at once where nothing is compiled yet: a first run waits half as long.
+
+`python -m manymotives.fitting.compilation` compiles the sampler's own loops, for examples of what they take; beside it,
+what they call by address is compiled here. Both are kept on disk, where whoever needs them next finds them.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.inference.mcmc.chains import Chain, starting_point
+from manymotives.inference.mcmc.density import latent_draws
+from manymotives.inference.mcmc.sweeps import Data, Proposal, State, Tally, hamiltonian_draws
+from manymotives.models import RewardPolicyModel, Target
+from manymotives.planning import plan
+from manymotives.planning.factors import no_elimination
+from manymotives.planning.warm_start import World
+from manymotives.worlds import Chain as Corridor
+
+LONGEST = 600.0  # seconds to wait for the other process: without it, all is compiled here
+
+
+def compile_first() -> None:
+    """Compile what `HMC()` needs, if that has never been done on this machine."""
+    if is_compiled():
+        return
+    quiet: dict[str, Any] = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+    beside = subprocess.Popen([sys.executable, "-m", "manymotives.fitting.compilation"], **quiet)
+    try:
+        target = _example()
+        plan(target.environment, np.zeros(target.environment.num_states))
+        chain = Chain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+        hyper, tasks, _ = starting_point(target, np.random.default_rng(0))
+        latent_draws(chain.anatomy, hyper[None], tasks[None])
+        target.log_prior(hyper[None], tasks[None])
+        beside.wait(LONGEST)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        beside.kill()
+        beside.wait()
+
+
+def is_compiled() -> bool:
+    """Whether the sampler's compiled form is on disk; one that is too old counts, and is compiled again when needed."""
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    kept = hamiltonian_draws.stats.cache_path
+    return kept is not None and any(Path(kept).glob(f"sweeps.hamiltonian_draws-*.{version}*.nbi"))
+
+
+def sampler_signature() -> tuple[Any, ...]:
+    """The types of what `hamiltonian_draws` takes, from examples: making real ones would compile the rest first."""
+    target = _example()
+    one, two, three = (np.zeros((1,) * axes) for axes in (1, 2, 3))
+    whole, wholes = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
+    anatomy: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
+    examples = (
+        np.random.default_rng(0),
+        World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
+        type(target.anatomy)(*anatomy),
+        Data(three, one, one, trial_judge=0, path_judge=0),
+        State(two, two, three, two, wholes, one, two, two, two),
+        Proposal(three, one, two, two > 0, two, two, three, one, three, one, whole),
+        1,
+        (three, three, two),
+        Tally(one, one, two, two, two, two, one, one),
+    )
+    return tuple(numba.typeof(example) for example in examples)
+
+
+def _example() -> Target:
+    """A model bound to nearly nothing."""
+    corridor = Corridor(states=3, discount=0.9)
+    chosen = (corridor.states[:2], corridor.actions[:1] * 2)
+    return RewardPolicyModel().bind(corridor, Demonstrations.from_lists([chosen], corridor))
+
+
+if __name__ == "__main__":
+    hamiltonian_draws.compile(sampler_signature())

@@ -1,0 +1,85 @@
+"""Models and methods as plain dictionaries and back: what a file can hold and another version can read."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.data.alignment import is_labelled, labelled
+from manymotives.errors import InputError
+from manymotives.models.optimality import NAMED
+
+LABELLED = "labelled array"
+
+
+def record_of(thing: Any) -> Any:
+    """Nested dictionaries, lists and numbers for a frozen object of settings."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {"kind": type(thing).__name__} | {
+            field.name: record_of(getattr(thing, field.name)) for field in fields(thing)
+        }
+    if is_labelled(thing):
+        values, dims, labels = labelled(thing)
+        if any(names is not None for names in labels):
+            return {
+                "kind": LABELLED,
+                "values": values.tolist(),
+                "dims": list(dims),
+                "labels": [None if names is None else list(map(_plain, names)) for names in labels],
+            }
+    if hasattr(thing, "__array__") and not isinstance(thing, np.generic):  # NumPy, pandas, JAX
+        return np.asarray(thing).tolist()
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if isinstance(thing, list | tuple):
+        return [record_of(each) for each in thing]
+    if thing is None or isinstance(thing, str | int | float):
+        return thing
+    return NAMED + name_of(thing)
+
+
+def name_of(thing: Any) -> str:
+    """What a file holds of something that it cannot hold, such as a function."""
+    if hasattr(thing, "dist") and hasattr(thing, "kwds"):  # a frozen distribution of scipy.stats
+        given = [*map(repr, thing.args), *(f"{word}={value!r}" for word, value in thing.kwds.items())]
+        return f"scipy.stats.{thing.dist.name}({', '.join(given)})"
+    return str(getattr(thing, "__qualname__", repr(thing)))
+
+
+def from_record(record: Any, kinds: dict[str, type]) -> Any:
+    """The object again; `kinds` names the classes that may occur."""
+    if isinstance(record, dict):
+        kind = record.get("kind")
+        if kind == LABELLED:
+            return _labelled(record)
+        if kind not in kinds:
+            raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
+        given = {name: from_record(value, kinds) for name, value in record.items() if name != "kind"}
+        try:
+            return kinds[kind](**given)
+        except TypeError:
+            raise InputError(
+                f"this file holds a {kind} with settings that this version of manymotives does not know."
+            ) from None
+    if isinstance(record, list):
+        return [from_record(each, kinds) for each in record]
+    return record
+
+
+def _labelled(record: dict[str, Any]) -> xr.DataArray:
+    """An array with the labels that it had; labels of several parts are lists in a file."""
+    dims = [dim or f"axis_{place}" for place, dim in enumerate(record["dims"])]
+    coordinates = {}
+    for dim, labels in zip(dims, record["labels"]):
+        if labels is not None:
+            coordinates[dim] = np.empty(len(labels), dtype=object)
+            coordinates[dim][:] = [tuple(label) if isinstance(label, list) else label for label in labels]
+    return xr.DataArray(np.asarray(record["values"], dtype=float), dims=dims, coords=coordinates)
+
+
+def _plain(label: Any) -> Any:
+    """A label as a file can hold it; what is no text, number or tuple of them, as text."""
+    if isinstance(label, tuple):
+        return list(map(_plain, label))
+    return label if label is None or isinstance(label, str | int | float) else str(label)

@@ -1,0 +1,218 @@
+"""Log-likelihoods of choices and their gradients for many chains at once, in JAX, with the plans they take.
+
+Arrays have the chain last: policies [S, A, M, C]. Neighbouring threads then read neighbouring numbers, and a matrix of
+8 × 8 for each of M · C tasks is inverted by four passes over all of them, where a library's solver would take each
+apart from the others. Derivatives are written out (`models/gradient.py`), with one product by the inverse that the plan
+has left.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from manymotives.inference.many_chains.families import natural
+from manymotives.inference.many_chains.layout import Data, Layout
+from manymotives.models.likelihood import COLDEST, HOTTEST
+from manymotives.models.rewards import NORMALISED
+from manymotives.models.target import FIXED
+from manymotives.planning.problem import rounding
+
+LIMIT = 200  # policy iterations; begun from a neighbour's plan they are two or three
+UNROLLED = 16  # sums of at most so many terms are written out, so that they melt into what surrounds them
+
+
+def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any, Any]:
+    """Log-likelihoods [M, C], their gradients in u [D, M, C], and best actions [S, M, C]; begun from actions nearby."""
+    shape = u.shape[1:]
+    rewards, into_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
+    temperature = jnp.broadcast_to(data.temperature[:, None], shape)
+    if layout.temperature != FIXED:
+        temperature = jnp.exp(jnp.clip(u[layout.temperature], COLDEST, HOTTEST))
+    plan = _plan(layout, data, rewards, temperature, actions)
+    exists, q = data.allowed[:, :, None, None], plan.q
+    below = jnp.where(exists, q - q.max(axis=1, keepdims=True), 0.0)
+    above = temperature[None, None] * below
+    weights = jnp.where(exists, jnp.exp(above), 0.0)
+    weight = weights.sum(axis=1, keepdims=True)
+    share = weights / weight
+    counts = data.counts[..., None]
+    lift_lapse = []
+    if layout.has_lapse:
+        lapse = jnp.broadcast_to(data.lapse[:, None], shape)
+        if layout.lapse != FIXED:
+            lapse = jax.nn.sigmoid(u[layout.lapse])
+        rate = lapse[None, None]
+        blind = (1.0 / data.allowed.sum(axis=1))[:, None, None, None]
+        probability = jnp.minimum((1.0 - rate) * share + rate * blind, 1.0)  # not above it by rounding
+        careful = rate > 0.0
+        log_probability = jnp.where(careful, jnp.log(probability), above - jnp.log(weight))
+        likelihood = jnp.where(counts > 0.0, counts * log_probability, 0.0).sum(axis=(0, 1))
+        safe = jnp.where(probability > 0.0, probability, 1.0)
+        meant = counts * jnp.where(careful, (1.0 - rate) * share / safe, 1.0)
+        if layout.lapse != FIXED:
+            by_lapse = (counts * (blind - share) / safe).sum(axis=(0, 1))
+            lift_lapse = [(by_lapse * lapse * (1.0 - lapse))[None]]
+    else:
+        likelihood = jnp.where(counts > 0.0, counts * (above - jnp.log(weight)), 0.0).sum(axis=(0, 1))
+        meant = jnp.broadcast_to(counts, q.shape)
+    off = jnp.where(exists, meant - share * meant.sum(axis=1, keepdims=True), 0.0)
+    pull = temperature[None, None] * off
+    arrived = _arrivals(data.transitions, pull)
+    worth = _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states)
+    pull = pull + worth[:, None] * plan.policy
+    lift = [into_u(pull if layout.on_pairs else pull.sum(axis=1, keepdims=True))[0]]
+    if layout.temperature != FIXED:
+        by_temperature = (off * below).sum(axis=(0, 1))
+        if layout.is_soft:
+            expected = (plan.policy * jnp.where(exists, q, 0.0)).sum(axis=1)
+            by_temperature = by_temperature + (worth * (expected - plan.value)).sum(axis=0) / temperature
+        inside = (u[layout.temperature] > COLDEST) & (u[layout.temperature] < HOTTEST)
+        lift.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
+    found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
+    return found, jnp.concatenate(lift + lift_lapse), plan.actions
+
+
+class Plan(NamedTuple):
+    q: Any  # [S, A, M, C]; −inf where an action does not exist
+    value: Any  # [S, M, C]
+    policy: Any  # [S, A, M, C] that the values belong to
+    inverse: Any  # [S, S, M, C] of I − γ P_π
+    actions: Any  # [S, M, C]
+    solved: Any  # [M, C]
+
+
+def _plan(layout: Layout, data: Data, rewards: Any, temperature: Any, actions: Any) -> Plan:
+    """Policy iteration for all tasks of all chains, until none improves; Newton's steps where plans are soft."""
+    exists = data.allowed[:, :, None, None]
+    epsilon = float(np.finfo(rewards.dtype).eps)
+    largest = jnp.abs(rewards).max(axis=(0, 1))
+    c = temperature[None, None]
+
+    def evaluate(policy: Any) -> tuple[Any, Any, Any]:
+        inverse = _inverse(data.transitions, policy)
+        gain = (policy * rewards).sum(axis=1)
+        if layout.is_soft:
+            gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / temperature[None]
+        value = _sum(lambda t: inverse[:, t] * gain[t][None], layout.num_states)
+        return inverse, value, jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+
+    def policy_of(actions: Any) -> Any:
+        return jax.nn.one_hot(actions, layout.num_actions, axis=1, dtype=rewards.dtype)
+
+    def slack_of(value: Any) -> Any:
+        return rounding(jnp.abs(value).max(axis=0) + largest, layout.num_states, epsilon)
+
+    def step(loop: tuple[Any, ...]) -> tuple[Any, ...]:
+        _, _, _, policy, actions, before, _, solves = loop
+        inverse, value, q = evaluate(policy)
+        slack, best = slack_of(value), q.max(axis=1)
+        greedy = q.argmax(axis=1).astype(actions.dtype)
+        if layout.is_soft:
+            above = jnp.where(exists, c * (q - best[:, None]), -jnp.inf)
+            weight = jnp.exp(above).sum(axis=1)
+            residual = jnp.abs(best + jnp.log(weight) / temperature[None] - value).max(axis=0)
+            again = (residual > slack) & ((solves < 20) | (residual < before / 2))
+            new = jnp.exp(above) / weight[:, None]
+            return inverse, value, q, new, greedy, residual, again, solves + 1
+        taken = jnp.where(policy > 0, q, 0.0).sum(axis=1)
+        better = best > taken + slack[None]  # ties keep the action taken
+        actions = jnp.where(better, greedy, actions)
+        return inverse, value, q, policy_of(actions), actions, before, better.any(axis=0), solves + 1
+
+    def unsettled(loop: tuple[Any, ...]) -> Any:
+        return loop[6].any() & (loop[7] < LIMIT)
+
+    policy = policy_of(actions)
+    if layout.is_soft:  # from the soft policy of the values of the actions that were best nearby
+        first, gain = _inverse(data.transitions, policy), (policy * rewards).sum(axis=1)
+        value = _sum(lambda t: first[:, t] * gain[t][None], layout.num_states)
+        q = jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+        policy = jax.nn.softmax(c * jnp.where(exists, q, -jnp.inf), axis=1)
+    infinite = jnp.full(temperature.shape, jnp.inf, rewards.dtype)
+    size = (layout.num_states, layout.num_states, *temperature.shape)
+    empty = (jnp.zeros(size, rewards.dtype), jnp.zeros(size[1:], rewards.dtype), jnp.zeros_like(policy))
+    begin = (*empty, policy, actions, infinite, infinite > 0, jnp.zeros((), jnp.int32))
+    inverse, value, q, policy, actions, _, again, _ = lax.while_loop(unsettled, step, begin)
+    if layout.is_soft:  # a residual that cannot be seen may hide an error of the policy as large as its root
+        inverse = _inverse(data.transitions, policy)
+    return Plan(q, value, policy, inverse, actions, ~again)
+
+
+def _inverse(transitions: Any, policy: Any) -> Any:
+    """(I − γ P_π)⁻¹ [S, S, M, C] by elimination in place; pivots of such a matrix need no looking for."""
+    size, num_actions, _ = transitions.shape
+    if num_actions <= UNROLLED:
+        moves = sum(transitions[:, a, :, None, None] * policy[:, a][:, None] for a in range(num_actions))
+    else:
+        moves = jnp.einsum("samc,sat->stmc", policy, transitions)
+    matrix = jnp.eye(size, dtype=policy.dtype)[:, :, None, None] - moves
+    if size <= UNROLLED:
+        for k in range(0, size - 1, 2):
+            matrix = _eliminated(matrix, k, 2)
+    else:
+        matrix = lax.fori_loop(0, size // 2, lambda pair, matrix: _eliminated(matrix, 2 * pair, 2), matrix)
+    return _eliminated(matrix, size - 1, 1) if size % 2 else matrix
+
+
+def _eliminated(matrix: Any, k: Any, width: int) -> Any:
+    """One pass of an inversion in place, with the rows and columns from k: two at once halve how often all is read."""
+    along, across = (lax.dynamic_slice_in_dim(matrix, k, width, axis) for axis in (0, 1))
+    pivot = lax.dynamic_slice_in_dim(along, k, width, 1)  # [width, width, M, C]
+    number = jnp.arange(len(matrix)) - k
+    is_own = ((number >= 0) & (number < width))[None, :, None, None]
+    unit = (number[None] == jnp.arange(width)[:, None])[:, :, None, None]
+    along = jnp.where(is_own, unit, along)
+    if width == 1:
+        along = along / pivot
+    else:
+        (a, b), (c, d) = pivot[:, :, None]
+        along = jnp.stack([d * along[0] - b * along[1], a * along[1] - c * along[0]]) / (a * d - b * c)[None]
+    along = lax.optimization_barrier(along)  # divided once, not wherever it is read
+    new = jnp.where(is_own, 0.0, matrix)
+    for j in range(width):
+        new = new - across[:, j][:, None] * along[j][None]
+    for j in range(width):
+        new = jnp.where((number == j)[:, None, None, None], along[j][None], new)
+    return new
+
+
+def _departures(transitions: Any, value: Any) -> Any:
+    """Σ_t γ P(t|s, a) v(t) [S, A, M, C]."""
+    size = transitions.shape[0]
+    if size <= UNROLLED:
+        return sum(transitions[:, :, t, None, None] * value[t][None, None] for t in range(size))
+    return jnp.einsum("sat,tmc->samc", transitions, value)
+
+
+def _arrivals(transitions: Any, pull: Any) -> Any:
+    """Σ_{s,a} γ P(t|s, a) pull(s, a) [S, M, C]."""
+    return jnp.einsum("sat,samc->tmc", transitions, pull)
+
+
+def _sum(term: Any, count: int) -> Any:
+    """Σ_t term(t)."""
+    if count <= UNROLLED:
+        return sum(term(t) for t in range(1, count)) + term(0)
+    first = term(jnp.array(0))
+    return lax.fori_loop(1, count, lambda t, total: total + term(t), first)
+
+
+def _rewards(layout: Layout, data: Data, u: Any) -> Any:
+    """[S, 1 or A, M, C] from the first coordinates [K, M, C]."""
+    if layout.link == NORMALISED:
+        x = jax.nn.softmax(u, axis=0)
+    else:
+        parts = [natural(r.family, u[r.begin : r.end]) for r in layout.runs if r.end <= layout.num_rewards]
+        x = jnp.concatenate(parts)
+    per_state = layout.num_actions if layout.on_pairs else 1
+    size = layout.num_states * per_state
+    if layout.has_features:
+        table = jnp.einsum("ik,kmc->imc", data.features, x)
+    elif layout.places == tuple(range(size)):
+        table = x
+    else:
+        table = jnp.zeros((size, *u.shape[1:]), u.dtype).at[np.array(layout.places)].set(x)
+    return table.reshape(layout.num_states, per_state, *u.shape[1:])

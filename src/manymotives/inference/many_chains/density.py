@@ -1,0 +1,214 @@
+"""MRP's posterior and its gradient for many chains at once, in JAX: `latent.py` on an accelerator.
+
+Arrays have the chain last: z of populations [H, G, C], of tasks [D, M, C].
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from manymotives.families import NORMAL
+from manymotives.inference.many_chains.choices import choices
+from manymotives.inference.many_chains.families import (
+    group_kernel,
+    is_location_scale,
+    latent,
+    latent_density,
+    latent_normaliser,
+    log_gamma_draws,
+    log_normaliser,
+    natural,
+    standardised,
+    summary,
+)
+from manymotives.inference.many_chains.layout import Data, Layout, Run
+from manymotives.models.rewards import NORMALISED
+from manymotives.models.target import CONSTANT
+
+
+def populations_at(layout: Layout, data: Data, hyper_z: Any) -> tuple[Any, Any, Any]:
+    """h and the hyperparameters themselves [H, G, C], and log p of their z [G, C]."""
+    coordinates, values, density, exists = [], [], [], []
+    for run in layout.hyper_runs:
+        z = hyper_z[run.begin : run.end]
+        a, b = (data.hyper_constants[run.begin : run.end, column][:, None, None] for column in range(2))
+        h, own = latent_density(run.family, z, a, b)
+        x = natural(run.family, h)
+        density.append((own + latent_normaliser(run.family, a, b)).sum(axis=0))
+        exists.append((jnp.isfinite(x) & ((x > 0.0) | (run.family == NORMAL))).all(axis=0))
+        coordinates.append(h)
+        values.append(x)
+    if not layout.hyper_runs:
+        return hyper_z, hyper_z, jnp.zeros(hyper_z.shape[1:], hyper_z.dtype)
+    total = jnp.where(_all(exists), sum(density), -jnp.inf)
+    return jnp.concatenate(coordinates), jnp.concatenate(values), total
+
+
+def parameters_of(data: Data, run: Run, values: Any) -> tuple[Any, Any]:
+    """a and b [n, G or 1, C or 1] of a run, given hyperparameters [H, G, C]."""
+    found = []
+    for column, j in enumerate(run.sources):
+        if j == CONSTANT:
+            found.append(data.constants[run.begin : run.end, column][:, None, None])
+        else:
+            found.append(values[j : j + run.end - run.begin])
+    return found[0], found[1]
+
+
+def tasks_at(layout: Layout, data: Data, values: Any, task_z: Any) -> tuple[Any, Any]:
+    """u [D, M, C], and log p(z | population) [M, C]."""
+    coordinates, density, normaliser = [], [], []
+    for run in layout.runs:
+        z = _grouped(layout, task_z[run.begin : run.end])
+        a, b = parameters_of(data, run, values)
+        normaliser.append(latent_normaliser(run.family, a, b).sum(axis=0))  # once for all tasks
+        u, own = latent_density(run.family, z, a[:, :, None], b[:, :, None])
+        density.append(own.sum(axis=0))
+        coordinates.append(u)
+    total = sum(density) + sum(normaliser)[:, None]
+    size, (_, num_tasks, chains) = layout.num_coordinates, task_z.shape
+    return jnp.concatenate(coordinates).reshape(size, num_tasks, chains), total.reshape(num_tasks, chains)
+
+
+def latent_of(layout: Layout, data: Data, values: Any, u: Any, z: Any, before: Any) -> Any:
+    """z [D, M, C] of tasks at u, given hyperparameters [H, G, C]; z and `before` are what these were.
+
+    Location–scale coordinates must not have moved: their z follows from what it was, exactly at every scale.
+    """
+    found = []
+    for run in layout.runs:
+        a, b = (each[:, :, None] for each in parameters_of(data, run, values))
+        here, near = (_grouped(layout, each[run.begin : run.end]) for each in (u, z))
+        if is_location_scale(run.family):
+            old_a, old_b = (each[:, :, None] for each in parameters_of(data, run, before))
+            found.append(standardised(near, old_a, old_b, a, b))
+        else:
+            found.append(latent(run.family, here, a, b, near))
+    return jnp.concatenate(found).reshape(u.shape)
+
+
+class Judged(NamedTuple):
+    """A density, its gradient in z, and what was found on the way."""
+
+    density: Any  # [M, C] of tasks, [G, C] of populations
+    slope: Any
+    likelihood: Any  # [M, C]
+    lift: Any  # [D, M, C] its gradient in u
+    actions: Any  # [S, M, C]
+
+
+def judge_tasks(layout: Layout, data: Data, values: Any, task_z: Any, seen: Any, again: bool) -> Judged:
+    """log p(choices, z | population) of each task. `seen`: log-likelihood, lift and actions, of here (`again`) or near.
+
+    Where choices are impossible or z has run away, densities are −inf and slopes whatever they are.
+    """
+    (u, density), back = jax.vjp(lambda z: tasks_at(layout, data, values, z), task_z)
+    likelihood, lift, actions = seen if again else choices(layout, data, u, seen[2])
+    (slope,) = back((lift, jnp.ones_like(density)))
+    return Judged(_number(density + likelihood), slope, likelihood, lift, actions)
+
+
+def judge_populations(layout: Layout, data: Data, hyper_z: Any, task_z: Any, seen: Any, again: bool) -> Judged:
+    """log p(choices, z) of each population with its tasks, which keep their z."""
+
+    def prior(z: Any) -> tuple[Any, Any]:
+        _, values, density = populations_at(layout, data, z)
+        u, of_tasks = tasks_at(layout, data, values, task_z)
+        return u, density + _grouped(layout, of_tasks[None])[0].sum(axis=1)
+
+    (u, density), back = jax.vjp(prior, hyper_z)
+    likelihood, lift, actions = seen if again else choices(layout, data, u, seen[2])
+    (slope,) = back((lift, jnp.ones_like(density)))
+    total = density + _grouped(layout, likelihood[None])[0].sum(axis=1)
+    return Judged(_number(total), slope, likelihood, lift, actions)
+
+
+class Summary(NamedTuple):
+    """What the tasks of a population tell of the parameters of a run (`families.summary`)."""
+
+    where: Any  # [n, G, C]; sums of log shares where rewards are shares
+    spread: Any  # [n, G, C]
+    base: Any  # [n, G or 1, C or 1] the location that deviations are from
+
+
+def summaries_of(layout: Layout, data: Data, values: Any, u: Any, task_z: Any) -> tuple[Summary, ...]:
+    """One for each run, of tasks at u and z given hyperparameters [H, G, C]."""
+    found = []
+    for run in layout.runs:
+        a, b = parameters_of(data, run, values)
+        here, z = _grouped(layout, _shares(layout, run, u)), _grouped(layout, task_z[run.begin : run.end])
+        if _is_shares(layout, run):
+            total = here.sum(axis=2)
+            found.append(Summary(total, jnp.zeros_like(total), a))
+        else:
+            found.append(Summary(*summary(run.family, here, z, b), a))
+    return tuple(found)
+
+
+def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, summaries: tuple[Summary, ...]) -> tuple[Any, Any]:
+    """log p(z | tasks' u) [G, C] of populations up to a constant, and its gradient [H, G, C]; no plan is needed.
+
+    Dirichlet rewards are looked at as shares, with the sums they are shares of integrated out.
+    """
+
+    def density_at(z: Any) -> Any:
+        _, values, density = populations_at(layout, data, z)
+        for run, (where, spread, base) in zip(layout.runs, summaries):
+            a, b = parameters_of(data, run, values)
+            if _is_shares(layout, run):
+                a = jnp.broadcast_to(a, where.shape)
+                one = lax.lgamma(a.sum(axis=0)) - lax.lgamma(a).sum(axis=0)
+                density = density + layout.group_size * one + (a * where).sum(axis=0)
+            elif run.sources != (CONSTANT, CONSTANT):
+                one = layout.group_size * log_normaliser(run.family, a, b)
+                own = group_kernel(run.family, layout.group_size, where, spread, base, a, b)
+                density = density + (one + own).sum(axis=0)
+        return density
+
+    density, back = jax.vjp(density_at, hyper_z)
+    (slope,) = back(jnp.ones_like(density))
+    return _number(density), slope
+
+
+def with_totals(layout: Layout, data: Data, values: Any, u: Any, key: Any) -> Any:
+    """u with the sums that shares are shares of drawn anew given the population: Gamma(Σ α, 1)."""
+    if layout.link != NORMALISED:
+        return u
+    run = layout.runs[0]
+    a, _ = parameters_of(data, run, values)
+    concentration = a.sum(axis=0)[:, None]  # [G or 1, 1, C or 1]
+    shape = (layout.num_groups, layout.group_size, u.shape[2])
+    drawn = log_gamma_draws(key, jnp.broadcast_to(concentration, shape)).reshape(u.shape[1:])
+    return jnp.concatenate([_shares(layout, run, u) + drawn[None], u[run.end :]])
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------
+
+
+def _grouped(layout: Layout, array: Any) -> Any:
+    """[n, G, M / G, C] of [n, M, C]."""
+    return array.reshape(array.shape[0], layout.num_groups, layout.group_size, array.shape[2])
+
+
+def _is_shares(layout: Layout, run: Run) -> bool:
+    return layout.link == NORMALISED and run.end <= layout.num_rewards
+
+
+def _shares(layout: Layout, run: Run, u: Any) -> Any:
+    """A run's coordinates; log shares, where that is what they stand for."""
+    part = u[run.begin : run.end]
+    return jax.nn.log_softmax(part, axis=0) if _is_shares(layout, run) else part
+
+
+def _all(conditions: list[Any]) -> Any:
+    found = conditions[0]
+    for each in conditions[1:]:
+        found = found & each
+    return found
+
+
+def _number(density: Any) -> Any:
+    """−inf for what is no number."""
+    return jnp.where(density < jnp.inf, density, -jnp.inf)

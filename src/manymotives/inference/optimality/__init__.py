@@ -1,0 +1,1 @@
+"""Monte Carlo for the policy-optimality model."""

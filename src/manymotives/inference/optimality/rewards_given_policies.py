@@ -1,0 +1,166 @@
+"""Algorithm 2 as the paper has it: policies given choices, rewards given policies.
+
+Each of K policies π_i of a task gives every reward of the set a weight, by the optimality integral; their average is
+the posterior. The paper also draws the rewards' measure anew for each policy, λ^(i) ~ Dirichlet(κ λ): the weights are
+then those of λ whatever κ is (docs/optimality-theory.md), so that noise is left out.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from manymotives.errors import InputError, quoted
+from manymotives.inference.draws import OptimalityDraws
+from manymotives.inference.importance import COLLAPSED, effective_size, resampled
+from manymotives.inference.optimality.integral import Judgement, integrate, judged
+from manymotives.inference.optimality.integral_jax import Device
+from manymotives.inference.optimality.policy_draws import (
+    AT_A_TIME,
+    CHUNK,
+    LARGEST_POLICIES,
+    block_size,
+    draw_policies,
+    log_likelihood,
+)
+from manymotives.inference.progress import Progress
+from manymotives.models import OptimalityTarget
+from manymotives.models.priors import Prior
+from manymotives.planning import BeliefContest, Contest
+
+ON_DEVICE = 50  # times as many losses a block
+
+
+def rewards_given_policies(
+    target: OptimalityTarget,
+    contest: Contest | BeliefContest,
+    measure: np.ndarray,
+    draws: int,
+    seed: int,
+    progress: Progress,
+    device: str,
+) -> OptimalityDraws:
+    """Weights of the rewards, and one draw of (policy, ε, reward) for each policy."""
+    model, num_tasks, shape = target.model, target.num_tasks, target.environment.available.shape
+    common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
+    concentration = target.draw_concentrations(common, draws)
+    index = np.empty((draws, num_tasks), dtype=np.int64)
+    gap, loss, log_mass, likelihood = np.empty((4, draws, num_tasks))
+    size = int(np.prod(shape))
+    keep = draws * num_tasks * size <= LARGEST_POLICIES
+    kept = np.empty((draws if keep else 0, num_tasks, *shape))
+    totals = [_Sum(len(measure)) for _ in range(num_tasks)]
+    policy_totals = [_Sum(size) for _ in range(num_tasks)]
+    on_device = Device(target, contest) if device == "gpu" and isinstance(contest, Contest) else None
+    judge = on_device.judge if on_device else _judge_here(target, contest)
+    step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
+    made = 0
+    with progress.of(draws, "policies a task") as report:
+        try:
+            for begin in range(0, draws, step):
+                part = slice(begin, min(begin + step, draws))
+                for m in range(num_tasks):
+                    policies, rngs = draw_policies(target, concentration[:, m], m, seed, part)
+                    uniforms = np.concatenate([1.0 - rng.random((CHUNK, 2)) for rng in rngs])[: len(policies)]
+                    found = judge(policies, measure, uniforms)
+                    totals[m].add(found.total, found.reference)
+                    policy_totals[m].add(found.counts @ policies.reshape(len(policies), -1), found.reference)
+                    index[part, m], gap[part, m], loss[part, m] = found.drawn, found.gap, found.loss
+                    log_mass[part, m] = found.log_mass
+                    likelihood[part, m] = log_likelihood(policies, target.counts[m])
+                    if keep:
+                        kept[part, m] = policies
+                made = part.stop
+                report.update(made)
+        except KeyboardInterrupt:
+            if made == 0:
+                raise
+    warnings: tuple[str, ...] = (f"stopped by hand after {made} of {draws} policies.",) if made < draws else ()
+    warnings += _unexplained(target, log_mass[:made])
+    chosen = np.repeat(np.arange(made)[:, None], num_tasks, axis=1)
+    used = np.full(num_tasks, float(made))
+    for m in range(num_tasks):
+        impossible = ~np.isfinite(log_mass[:made, m])
+        if model.empty_set == "drop" or (model.empty_set == "condition" and impossible.any()):
+            log_weight = log_mass[:made, m] if model.empty_set == "drop" else np.where(impossible, -np.inf, 0.0)
+            chosen[:, m] = resampled(common.spawn(1)[0], log_weight, made)
+            used[m] = effective_size(log_weight)
+    if used.min() < min(COLLAPSED, made):
+        warnings += (
+            f"of {made} policies drawn for {target.tasks[int(np.argmin(used))]!r} {used.min():.1f} carry the weight: "
+            "nearly all are further from optimal than the prior of the gap allows. Allow larger gaps, or draw more.",
+        )
+    each = (chosen, np.arange(num_tasks))
+    return OptimalityDraws(
+        rewards=contest.rewards,
+        measure=measure,
+        spans=contest.spans,
+        weights=np.stack([total.normalised() for total in totals]),
+        index=index[each][None],
+        gap=gap[each][None],
+        loss=loss[each][None],
+        policy_mean=shape[0] * np.stack([total.normalised() for total in policy_totals]).reshape(num_tasks, *shape),
+        policies=kept[each][None] if keep else None,
+        log_likelihood=likelihood[each][None],
+        concentration=concentration[each][None],
+        reward_concentration=None,
+        statistics={
+            "log_mass": (("chain", "draw", "task"), log_mass[each][None]),
+            "effective_policies": (("task",), used),
+        },
+        warnings=warnings,
+    )
+
+
+def _judge_here(target: OptimalityTarget, contest: Contest | BeliefContest) -> Callable[..., Judgement]:
+    optimality, empty_set = target.model.optimality, target.model.empty_set
+
+    def judge(policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:
+        found = integrate(contest.losses(policies), measure, optimality, uniforms, within=empty_set != "prior")
+        return judged(found, measure, empty_set)
+
+    return judge
+
+
+class _Sum:
+    """Numbers added up over blocks of policies that may be in different units."""
+
+    def __init__(self, size: int) -> None:
+        self.total = np.zeros(size)
+        self.reference = -np.inf
+
+    def add(self, total: np.ndarray, reference: Any) -> None:
+        unit = max(self.reference, float(reference))
+        if unit > -np.inf:
+            self.total = self.total * np.exp(self.reference - unit) + total * np.exp(float(reference) - unit)
+            self.reference = unit
+
+    def normalised(self) -> np.ndarray:
+        return self.total / self.total.sum()
+
+
+def _unexplained(target: OptimalityTarget, log_mass: np.ndarray) -> tuple[str, ...]:
+    """Policies to which β gives no reward at all."""
+    model = target.model
+    if model.empty_set == "prior":
+        return ()
+    impossible = ~np.isfinite(log_mass)
+    worst = int(np.argmax(impossible.sum(axis=0)))
+    count, who = int(impossible[:, worst].sum()), quoted(target.tasks[worst])
+    if count == 0:
+        return ()
+    if count == len(log_mass):
+        raise InputError(
+            f"the prior of the optimality gap has no mass where it is needed: every policy drawn for {who} loses more "
+            f"than {model.optimality!r} allows, whatever the reward. Allow larger gaps, or use "
+            'empty_set="prior".'
+        )
+    if isinstance(model.policy.concentration, Prior) and target.num_tasks > 1 and target.shares_policies:
+        raise InputError(
+            f"some policies of {who} lose more than {model.optimality!r} allows, whatever the reward: with a prior on "
+            'the concentration of policies that tasks share, use empty_set="prior", Separate(), or larger gaps.'
+        )
+    return (
+        f"{count} of {len(log_mass)} policies drawn for {who} lose more than the prior of the optimality gap allows, "
+        "whatever the reward; they were left out.",
+    )

@@ -1,0 +1,316 @@
+"""Planning inside compiled loops, for samplers that change rewards a little at a time and want their values again.
+
+Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Larger
+ones: one reward after the other, from the inverse that was right before (`updates`: greedy plans of few rewards) or
+from sparse factors and values (`factors`). The largest: Gauss–Seidel sweeps over the non-zero transitions, begun from
+the values before.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from manymotives.data.environment import Environment
+from manymotives.jit import compiled, inner
+from manymotives.planning.compiled import suits
+from manymotives.planning.factors import (
+    Elimination,
+    elimination_of,
+    no_elimination,
+    operations,
+    plan_by_factors,
+    pull_back_by_factors,
+)
+from manymotives.planning.function_pointers import address_of, call
+from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
+from manymotives.planning.problem import LIMIT, allowed_actions
+from manymotives.planning.simd import WIDTH
+from manymotives.planning.updates import plan_by_updates, pull_back_by_updates
+
+PRECISION = 1e-11  # of swept values, relative to the largest
+SWEEP_LIMIT = 100_000
+RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
+UPDATED = (12, 512)  # states for which plans are updated, …
+FEW = 4  # … where the alternative is a batch: more fill its lanes; …
+LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses, or factors, have no more numbers than this
+FACTORED = (12, 4096)  # states for which plans may be made by sparse factors
+
+
+class World(NamedTuple):
+    """An environment as the loops below read it; transitions are already times γ."""
+
+    transitions: np.ndarray  # [S·A, S]; empty where the environment is large
+    indptr: np.ndarray  # the same, sparse
+    indices: np.ndarray
+    probabilities: np.ndarray
+    forbidden: np.ndarray  # [S·A]
+    num_states: int
+    num_actions: int
+    discount: float
+    planner: int  # the address of `_plan_again`
+    puller: int  # the address of `_pull_back`
+    by_updates: bool
+    by_factors: bool
+    elimination: Elimination  # read where plans are made by factors
+
+
+class Plans(NamedTuple):
+    """Plans of N rewards; N is a multiple of the kernels' WIDTH."""
+
+    rewards: np.ndarray  # [N, S, 1 or A]
+    temperature: np.ndarray  # [N], read where planning is soft
+    q: np.ndarray  # [N, S, A]
+    value: np.ndarray  # [N, S]
+    actions: np.ndarray  # [N, S]
+    residual: np.ndarray  # [N]
+    solves: np.ndarray  # [N]
+    inverse: np.ndarray  # [N, S, S] of I − T_π, where plans are updated
+    taken: np.ndarray  # [N, S] the π it belongs to
+    age: np.ndarray  # [N] changes since it, or factors, were made; −1: never
+    factors: np.ndarray  # [N, E] of I − T_π for some π, where plans are made by factors
+
+
+def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, *, by_inverses: bool = True) -> World:
+    """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts.
+
+    `rewards`: how many are planned for again and again, so that inverses or factors are worth keeping. 0: none are.
+    `by_inverses`: whether each is much like the one before, so that inverses of greedy plans can be updated.
+    """
+    size = environment.num_states
+    most = FEW if suits(environment) else LARGEST_INVERSES // size**2
+    by_updates = by_inverses and not is_soft and UPDATED[0] <= size <= UPDATED[1] and 0 < rewards <= most
+    elimination = no_elimination()
+    if not by_updates and rewards > 0 and (is_soft or not suits(environment)):
+        elimination = _worthwhile_elimination(environment, rewards)
+    matrix = environment.matrix
+    dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
+    world = World(
+        transitions=np.array(environment.discount * dense, order="C"),
+        indptr=matrix.indptr.astype(np.int64),
+        indices=matrix.indices.astype(np.int64),
+        probabilities=environment.discount * matrix.data,
+        forbidden=~allowed_actions(environment).ravel(),
+        num_states=environment.num_states,
+        num_actions=environment.num_actions,
+        discount=float(environment.discount),
+        planner=0,
+        puller=0,
+        by_updates=by_updates,
+        by_factors=elimination.order.size > 0,
+        elimination=elimination,
+    )
+    plans = empty_plans(world, WIDTH, 1)
+    return world._replace(
+        planner=address_of(_plan_again, world, plans, False, 1),
+        puller=address_of(_pull_back, world, plans, plans.q, plans.q, plans.value, 1),
+    )
+
+
+def _worthwhile_elimination(environment: Environment, rewards: int) -> Elimination:
+    """The order of elimination where factors are quicker than the alternative, by the count of operations; or none."""
+    size, pairs = environment.num_states, environment.num_states * environment.num_actions
+    if not FACTORED[0] <= size <= FACTORED[1]:
+        return no_elimination()
+    elimination = elimination_of(environment)
+    factorising, solving = operations(elimination)
+    transitions = environment.matrix.nnz
+    if rewards * solving > LARGEST_INVERSES:
+        return no_elimination()
+    # two factorisations and six steps, each with a backup and exponentials (ten operations), are what plans take
+    cost = rewards * (2 * factorising + 6 * (solving + transitions + 10 * pairs))
+    if suits(
+        environment
+    ):  # four eliminations, whose operations are on WIDTH numbers and take two or three times as long
+        instead = 2.5 * -(-rewards // WIDTH) * 4 * (size**3 / 3 + 5 * pairs * size)
+    else:  # sweeps
+        instead = rewards * 10 / (1 - environment.discount) * (transitions + 10 * pairs)
+    return elimination if cost < instead else no_elimination()
+
+
+@inner
+def empty_plans(world, count, per_state):
+    size, actions = world.num_states, world.num_actions
+    kept = count if world.by_updates else 0
+    factored = count if world.by_factors else 0
+    return Plans(
+        np.zeros((count, size, per_state)),
+        np.ones(count),
+        np.zeros((count, size, actions)),
+        np.zeros((count, size)),
+        np.zeros((count, size), dtype=np.int64),
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+        np.zeros((kept, size, size)),
+        np.zeros((kept, size), dtype=np.int64),
+        np.full(kept + factored, -1, dtype=np.int64),
+        np.zeros((factored, len(world.elimination.indices))),
+    )
+
+
+@inner
+def plan_again(world, plans, is_soft, count):
+    """Plan for the first `count` rewards, starting from the actions (or values) that stand in `plans`.
+
+    residual [N] is left as inf where no plan was found.
+    """
+    call(world.planner, (world, plans, is_soft, count))
+
+
+@compiled
+def _plan_again(world, plans, is_soft, count):
+    if world.by_updates:
+        for n in range(count):
+            plan_by_updates(world, plans, n, LIMIT)
+        return
+    if world.by_factors:
+        for n in range(count):
+            plan_by_factors(world, plans, is_soft, n, LIMIT)
+        return
+    if world.transitions.size > 0:
+        count = _fill_lanes(plans, count)
+        begin, limit = np.int64(0), np.int64(LIMIT)  # not as literals, for which `plan_batch` would be compiled again
+        plan_batch(
+            world.transitions,
+            world.forbidden,
+            plans.rewards,
+            plans.temperature[: count if is_soft else 0],
+            plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
+            3 + world.num_states // 6,
+            limit,
+            begin,
+            count,
+            plans.q,
+            plans.value,
+            plans.actions,
+            plans.residual,
+            plans.solves,
+        )
+        for n in range(count):
+            largest = 1.0
+            for s in range(world.num_states):
+                largest = max(largest, abs(plans.value[n, s]))
+            if not plans.residual[n] <= RESIDUAL * largest:
+                plans.residual[n] = np.inf
+        return
+    table = np.empty((world.num_states, world.num_actions))
+    before = np.empty(world.num_states)
+    for n in range(count):
+        _sweep(world, plans, is_soft, n, table, before)
+
+
+@inner
+def _fill_lanes(plans, count):
+    """Idle lanes repeat the first plan; the number of lanes."""
+    rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
+    padded = -(-count // WIDTH) * WIDTH
+    for n in range(count, padded):
+        temperature[n] = temperature[0]
+        for s in range(actions.shape[1]):
+            actions[n, s] = actions[0, s]
+            for a in range(rewards.shape[2]):
+                rewards[n, s, a] = rewards[0, s, a]
+    return padded
+
+
+@inner
+def _sweep(world, plans, is_soft, n, table, before):
+    """Gauss–Seidel value iteration, to and fro, until a sweep hardly moves the values."""
+    num_states, num_actions = world.num_states, world.num_actions
+    per_state = plans.rewards.shape[2]
+    for s in range(num_states):
+        for a in range(num_actions):
+            reward = plans.rewards[n, s, a if per_state > 1 else 0]
+            table[s, a] = FORBIDDEN if world.forbidden[s * num_actions + a] else reward
+    temperature = plans.temperature[n] if is_soft else 0.0
+    value = plans.value[n]
+    plans.residual[n] = np.inf
+    for sweep in range(SWEEP_LIMIT):
+        for s in range(num_states):
+            before[s] = value[s]
+        sparse_sweep(world.indptr, world.indices, world.probabilities, table, temperature, value, sweep % 2 == 0)
+        change, largest = 0.0, 0.0
+        for s in range(num_states):
+            change = max(change, abs(value[s] - before[s]))
+            largest = max(largest, abs(value[s]))
+        if change <= max(PRECISION * (1.0 - world.discount), 4.0 * EPSILON) * largest:
+            plans.residual[n] = change
+            break
+    q, actions = plans.q, plans.actions
+    for s in range(num_states):
+        best = -np.inf
+        for a in range(num_actions):
+            pair = s * num_actions + a
+            total = table[s, a]
+            for k in range(world.indptr[pair], world.indptr[pair + 1]):
+                total += world.probabilities[k] * value[world.indices[k]]
+            q[n, s, a] = -np.inf if world.forbidden[pair] else total
+            if q[n, s, a] > best:
+                best = q[n, s, a]
+                actions[n, s] = a
+
+
+@inner
+def pull_back(world, plans, policies, pull, worth, count):
+    """What the values are worth to a function of q that has the gradient `pull` [N, S, A] there: worth [N, S].
+
+    pull + worth · π is then its gradient in the rewards: q = r + T v and v = q_π say that worth = Tᵀ pull + T_πᵀ worth.
+    `policies` [N, S, A] are those the values of `plans` belong to: greedy, or soft.
+    """
+    call(world.puller, (world, plans, policies, pull, worth, count))
+
+
+@compiled
+def _pull_back(world, plans, policies, pull, worth, count):
+    if world.by_updates:
+        for n in range(count):
+            pull_back_by_updates(world, plans, pull, worth, n)
+        return
+    if world.by_factors:
+        for n in range(count):
+            pull_back_by_factors(world, plans, policies, pull, worth, n)
+        return
+    if world.transitions.size > 0:
+        pull_back_batch(world.transitions, policies, pull, -(-count // WIDTH) * WIDTH, worth)
+        return
+    arrived = np.empty(world.num_states)
+    for n in range(count):
+        _push(world, policies, pull, worth, n, arrived)
+
+
+@inner
+def _push(world, policies, pull, worth, n, arrived):
+    """The same for a large environment: what arrives in a state is credited to it and sent on, to and fro."""
+    num_states, num_actions = world.num_states, world.num_actions
+    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
+    for s in range(num_states):
+        arrived[s] = 0.0
+    for s in range(num_states):
+        worth[n, s] = 0.0
+        for a in range(num_actions):
+            for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                arrived[indices[k]] += probabilities[k] * pull[n, s, a]
+    largest = 0.0
+    for s in range(num_states):
+        largest += abs(arrived[s])
+    for sweep in range(SWEEP_LIMIT):
+        left = 0.0
+        for i in range(num_states):
+            s = i if sweep % 2 == 0 else num_states - 1 - i
+            here = 0.0
+            for a in range(num_actions):
+                if policies[n, s, a] > 0.0:
+                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                        if indices[k] == s:
+                            here += policies[n, s, a] * probabilities[k]
+            credit = arrived[s] / (1.0 - here)
+            arrived[s] = 0.0
+            worth[n, s] += credit
+            for a in range(num_actions):
+                if policies[n, s, a] > 0.0:
+                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
+                        if indices[k] != s:
+                            arrived[indices[k]] += policies[n, s, a] * probabilities[k] * credit
+        for s in range(num_states):
+            left += abs(arrived[s])
+        if left <= PRECISION * (1.0 - world.discount) * largest:
+            break

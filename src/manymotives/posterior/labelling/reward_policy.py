@@ -1,0 +1,156 @@
+"""Draws of a `RewardPolicyModel` in the ArviZ schema."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.inference import Draws
+from manymotives.models import RewardPolicyModel, Target
+from manymotives.models.sharing import Pooled, Separate
+from manymotives.posterior.archive import packed_state
+from manymotives.posterior.labelling.common import (
+    coordinate_of,
+    episode_likelihood,
+    move_coordinates,
+    names_of,
+    sample_coordinates,
+    stored_constants,
+    tree_of,
+)
+
+PRIOR_DRAWS = 2000  # kept beside the posterior, to compare with
+
+
+def label_reward_policy(
+    draws: Draws, model: RewardPolicyModel, target: Target, demonstrations: Demonstrations, seed: int
+) -> xr.DataTree:
+    """Draws in the ArviZ schema."""
+    environment = target.environment
+    names = names_of(environment, demonstrations)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
+    alone = replace(
+        target, tasks=target.tasks[:1], counts=target.counts[:1] * 0, anatomy=target.anatomy._replace(group_size=1)
+    )
+    prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
+    prior_tasks = alone.draw_tasks(rng, prior_hyper)
+    prior = labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False)
+    pooled = isinstance(model.sharing, Pooled)
+    posterior = watched_reward_policy(draws, model, target, demonstrations)
+
+    statistics = {
+        name: (tuple("task_group" if dim == "group" else dim for dim in dims), values)
+        for name, (dims, values) in draws.statistics.items()
+    }
+    chains, length, num_tasks, size = draws.tasks.shape
+    log_prior = target.log_prior(
+        draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
+        draws.tasks.reshape(chains * length, *draws.tasks.shape[2:]),
+    ).reshape(chains, length)
+    statistics["lp"] = (("chain", "draw"), log_prior + draws.log_likelihood.sum(axis=2))
+    if pooled:
+        statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
+    constants = stored_constants(environment, target.belief)
+    for word, place, values in (
+        ("inverse_temperature", target.anatomy.temperature, target.fixed_temperature),
+        ("lapse", target.anatomy.lapse, target.fixed_lapse),
+    ):
+        if place < 0:
+            constants[word] = ((), values[0]) if pooled else (("task",), values)
+
+    def log_policies(chain: int, part: slice) -> np.ndarray:
+        u = draws.tasks[chain, part]
+        if target.belief is not None and draws.moves is not None:
+            places = [target.belief.environment(moves) for moves in target.belief.complete(draws.moves[chain, part])]
+            every = np.arange(num_tasks)
+            found = [target.log_policies(tasks, every, place) for tasks, place in zip(u, places)]
+            return np.stack(found).reshape(len(u), num_tasks, -1)
+        owner = np.tile(np.arange(num_tasks), len(u))
+        return target.log_policies(u.reshape(-1, size), owner).reshape(len(u), num_tasks, -1)
+
+    groups = {
+        "posterior": posterior,
+        "sample_stats": xr.Dataset(statistics, coords={"task": names["task"]} | sample_coordinates(chains, length)),
+        "log_likelihood": episode_likelihood(draws.log_likelihood, log_policies, demonstrations, names),
+        "prior": prior,
+        "constant_data": xr.Dataset(
+            constants,
+            coords={name: names[name] for name in ("state", "action", *(() if pooled else ("task",)))},
+        ),
+        "sampler": packed_state(draws.state),
+    }
+    return tree_of(groups, environment, demonstrations, seed)
+
+
+def watched_reward_policy(
+    draws: Draws, model: RewardPolicyModel, target: Target, demonstrations: Demonstrations
+) -> xr.Dataset:
+    """What is to be said of the posterior, with its names: rewards, temperatures, hyperparameters."""
+    names = names_of(target.environment, demonstrations)
+    for_tasks = not isinstance(model.sharing, Pooled)
+    found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
+    if target.belief is None or draws.moves is None:
+        return found
+    return found.assign(transition=(("chain", "draw", "move"), draws.moves)).assign_coords(
+        move_coordinates(target.belief, names)
+    )
+
+
+def labelled_variables(
+    model: RewardPolicyModel,
+    target: Target,
+    tasks: np.ndarray,
+    hyper: np.ndarray,
+    names: dict[str, Any],
+    *,
+    for_tasks: bool,
+) -> xr.Dataset:
+    """Rewards, temperatures and hyperparameters from coordinates u [chain, draw, M, D] and h [chain, draw, G, H].
+
+    `for_tasks`: with a task axis; without it there is one of everything.
+    """
+    anatomy = target.anatomy
+    owner = np.arange(target.num_tasks)
+    cells = ("state",) if target.on == "state" else ("state", "action")
+    made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+
+    def add(name: str, values: np.ndarray, behind: tuple[str, ...]) -> None:
+        """Values [chain, draw, M, ...] under their name."""
+        if for_tasks:
+            made[name] = (("chain", "draw", "task", *behind), values)
+        else:
+            made[name] = (("chain", "draw", *behind), values[:, :, 0])
+
+    reward = target.rewards(tasks)
+    if target.on == "state_action":
+        reward = np.where(target.environment.available, reward, np.nan)
+    add("reward", reward, cells)
+    coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
+    if anatomy.features.size:
+        add("weight", tasks[..., : anatomy.num_rewards], ("feature",))
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(anatomy.num_rewards))
+    if anatomy.temperature >= 0:
+        add("inverse_temperature", target.temperatures(tasks, owner), ())
+    if anatomy.lapse >= 0:
+        add("lapse", target.lapses(tasks, owner), ())
+    values = target.natural_hyper(hyper)
+    for block in target.blocks:
+        part = values[..., block.begin : block.end]
+        behind: tuple[str, ...] = ()
+        if not block.per_reward:
+            part = part[..., 0]
+        elif anatomy.features.size:
+            behind = ("feature",)
+        else:
+            shape = (target.environment.num_states, target.environment.num_actions)[: len(cells)]
+            table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)
+            table[..., anatomy.places] = part
+            part, behind = table.reshape(*part.shape[:-1], *shape), cells
+        if target.num_groups > 1 or (for_tasks and isinstance(model.sharing, Separate)):
+            made[block.name] = (("chain", "draw", "task", *behind), part)
+        else:
+            made[block.name] = (("chain", "draw", *behind), part[:, :, 0])
+    chains, length = tasks.shape[:2]
+    return xr.Dataset(made, coords=coordinates | sample_coordinates(chains, length))
