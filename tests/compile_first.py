@@ -11,7 +11,7 @@ import manymotives as mm
 
 SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
-    "paths": [mm.HMC(**SHORT, patience=1)],
+    "paths": [mm.HMC(**SHORT, max_rounds=1)],
     "others": [
         mm.Gibbs(**SHORT),
         mm.Metropolis(**SHORT),

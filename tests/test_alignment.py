@@ -170,7 +170,7 @@ def test_priors_features_and_sets_of_rewards_are_aligned(tmp_path):
 
 def test_pictures_are_aligned():
     values = pd.DataFrame(REWARDS, index=TASKS, columns=STATES)
-    axes = mm.plots.tables.plot_table(values.iloc[::-1, TURN], TASKS, STATES, title="", bar_label="")
+    axes = mm.plots.tables.heat_map(values.iloc[::-1, TURN], TASKS, STATES, title="", bar_label="")
     np.testing.assert_array_equal(axes.images[0].get_array(), REWARDS)
 
 

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
+from manymotives.fitting.fit import method_of
 from manymotives.fitting.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 
@@ -77,6 +78,19 @@ def test_an_environment_comes_back_with_its_own_reward(tmp_path):
     posterior = mm.fit(mm.RewardPolicyModel(), CHAIN, CHOICES, QUICK, progress=False)
     posterior.save(tmp_path / "run.nc")
     assert_same(mm.load(tmp_path / "run.nc").environment, CHAIN)
+
+
+def test_a_file_from_before_max_rounds_had_its_name_loads(tmp_path):
+    method = mm.HMC(chains=1, draws=5, warmup=5, thin=1, max_rounds=3)
+    posterior = mm.fit(mm.RewardPolicyModel(), CHAIN, CHOICES, method, progress=False)
+    record = json.loads(posterior.data.attrs["method"])
+    record["patience"] = record.pop("max_rounds")
+    posterior.data.attrs["method"] = json.dumps(record)
+    posterior.save(tmp_path / "run.nc")
+    loaded = mm.load(tmp_path / "run.nc")
+    assert method_of(loaded) == method
+    longer = mm.fit(loaded.model, CHAIN, CHOICES, method, progress=False, start=loaded)
+    assert longer.rewards.sizes["draw"] == posterior.rewards.sizes["draw"] + 5
 
 
 def assert_same(found, given):

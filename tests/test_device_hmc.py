@@ -187,7 +187,7 @@ def test_log_gamma_draws():
 def test_many_chains_have_the_posterior_of_the_compiled_ones():
     data = demonstrations(TRIANGLE, steps=30)
     model = mm.RewardPolicyModel()
-    few = mm.fit(model, TRIANGLE, data, mm.HMC(chains=2, draws=1500, thin=2, patience=1), seed=1, progress=False)
+    few = mm.fit(model, TRIANGLE, data, mm.HMC(chains=2, draws=1500, thin=2, max_rounds=1), seed=1, progress=False)
     method = mm.HMC(chains=64, draws=150, warmup=120, thin=1, device="cpu")
     many = mm.fit(model, TRIANGLE, data, method, seed=1, progress=False)
     assert many.rewards.sizes["chain"] == 64

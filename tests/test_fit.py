@@ -25,7 +25,7 @@ from places import HOUSE
 RNG = np.random.default_rng(0)
 CHAIN = mm.worlds.Chain(states=3, discount=0.9)
 METHODS = {
-    "HMC": mm.HMC(chains=2, draws=30, warmup=40, thin=1, patience=1),
+    "HMC": mm.HMC(chains=2, draws=30, warmup=40, thin=1, max_rounds=1),
     "Gibbs": mm.Gibbs(chains=2, draws=30, warmup=40, thin=2),
     "Metropolis": mm.Metropolis(chains=2, draws=30, warmup=40, thin=2),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=60, inner=40),
@@ -349,8 +349,8 @@ def test_recovery_and_its_pictures(tmp_path):
     assert 0.7 <= found.coverage <= 1.0
     assert set(found.losses.columns) == {"task", "inferred", "demonstrator", "copied"}
     assert "Recovery of 6 tasks" in repr(found)
-    mm.plot_recovery(found)
-    mm.plot_rewards(found.posterior, truth=found.rewards)
+    mm.plots.recovery(found)
+    mm.plots.rewards(found.posterior, truth=found.rewards)
     given = np.eye(3)
     assert np.array_equal(
         mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=3, steps=9, rewards=given, method=METHODS["Gibbs"]).rewards,

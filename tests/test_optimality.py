@@ -238,9 +238,9 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
 
 def test_pictures():
     made = mm.fit(mm.PolicyOptimalityModel(np.eye(3)), HOUSE, demonstrations(), progress=False)
-    assert mm.plot_weights(made).get_title() == "Which reward each task has"
-    assert "in units of value" in mm.plot_optimality(made).get_xlabel()
-    mm.plot_rewards(made)
+    assert mm.plots.weights(made).get_title() == "Which reward each task has"
+    assert "in units of value" in mm.plots.optimality(made).get_xlabel()
+    mm.plots.rewards(made)
     plt.close("all")
 
 

@@ -238,7 +238,7 @@ def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the
     truth = np.array([[0.85, 0.05, 0.05, 0.05]] * 3 + [[0.05, 0.05, 0.05, 0.85]])
     data = mm.simulate(env, truth, mm.Softmax(12.0), steps=40_000, seed=0)
     model = mm.RewardPolicyModel(mm.GaussianReward(mean=mm.Normal(0.0, 10.0), scale=10.0), mm.Softmax(1.0))
-    method = mm.HMC(chains=2, draws=150, warmup=100, thin=2, patience=1)
+    method = mm.HMC(chains=2, draws=150, warmup=100, thin=2, max_rounds=1)
     posterior = mm.fit(model, env, data, method, progress=False)
     found = mm.score(posterior, hold_out="tasks", beside=[], progress=False)
     mine = found.by_task[found.by_task["model"] == "MRP"]["log_likelihood"].to_numpy()

@@ -3,7 +3,7 @@
 import manymotives.interruption  # noqa: F401  first, as the others take seconds
 
 # isort: split
-from manymotives import baselines, findings, worlds
+from manymotives import baselines, findings, plots, worlds
 from manymotives.assessment.calibration import Calibration, calibrate
 from manymotives.assessment.recovery import Recovery, recover
 from manymotives.data.belief import DynamicsBelief
@@ -31,22 +31,6 @@ from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.planning import BeliefPlan, Identifiability, Plan, evaluate, identifiability, loss, loss_matrix, plan
-from manymotives.plots import (
-    plot_calibration,
-    plot_choices,
-    plot_feature_weights,
-    plot_ladder,
-    plot_learning,
-    plot_maps,
-    plot_optimality,
-    plot_policies,
-    plot_predictive_check,
-    plot_recovery,
-    plot_rewards,
-    plot_similarity,
-    plot_temperatures,
-    plot_weights,
-)
 from manymotives.posterior import Posterior
 from manymotives.report import report
 from manymotives.scoring import Score, score
@@ -108,20 +92,7 @@ __all__ = [
     "loss",
     "loss_matrix",
     "plan",
-    "plot_calibration",
-    "plot_choices",
-    "plot_feature_weights",
-    "plot_ladder",
-    "plot_learning",
-    "plot_maps",
-    "plot_optimality",
-    "plot_policies",
-    "plot_predictive_check",
-    "plot_recovery",
-    "plot_rewards",
-    "plot_similarity",
-    "plot_temperatures",
-    "plot_weights",
+    "plots",
     "read_demonstrations",
     "read_environment",
     "recover",

@@ -152,7 +152,7 @@ def fit(
         compile_first()
     draws = chosen.run(target, seed=seed, progress=bar, state=state)
     mixed = None
-    if start is None and getattr(chosen, "patience", 1) > 1:
+    if start is None and getattr(chosen, "max_rounds", 1) > 1:
         draws, mixed = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)
     data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
@@ -187,11 +187,11 @@ def _until_mixed(
     seed: int,
     progress: Progress,
 ) -> tuple[Draws, Mixing | None]:
-    """As many draws again, as long as the chains have not mixed and patience lasts; none where the run was stopped.
+    """As many draws again, as long as the chains have not mixed, up to `max_rounds`; none where the run was stopped.
 
     And how well they have mixed, if that is what it ended with.
     """
-    most = method.patience * draws.tasks.shape[1]
+    most = method.max_rounds * draws.tasks.shape[1]
     while draws.tasks.shape[1] < most and draws.state:
         try:
             mixed = _mixing_so_far(watched_reward_policy(draws, model, target, demonstrations), progress)
@@ -227,7 +227,8 @@ def _mixing(data: xr.DataTree, model: Any, method: Any) -> Mixing | None:
         return mixing(watched, "Raise `draws`.")
     if not method.is_markov_chain:
         return None
-    return mixing(drawn, "Raise `patience`, or `draws`." if hasattr(method, "patience") else "Raise `thin` or `draws`.")
+    settings = "`max_rounds`, or `draws`" if hasattr(method, "max_rounds") else "`thin` or `draws`"
+    return mixing(drawn, f"Raise {settings}.")
 
 
 def _warnings(

@@ -17,7 +17,7 @@ from manymotives.errors import InputError
 from manymotives.plots.common import COLOURS, axes_for, label_axes, written
 
 
-def plot_choices(
+def choices(
     demonstrations: Demonstrations,
     action: Label,
     *,
@@ -57,7 +57,7 @@ def plot_choices(
     return axes
 
 
-def plot_table(
+def heat_map(
     values: Any,
     tasks: tuple[Label, ...],
     states: tuple[Label, ...],
@@ -78,7 +78,7 @@ def plot_table(
     return axes
 
 
-def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequence[Label]) -> Figure:
+def maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequence[Label]) -> Figure:
     """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task."""
     if environment.coordinates is None:
         raise InputError("this environment has no coordinates to draw its states at.")
