@@ -26,7 +26,7 @@ def main(part: str) -> None:
     rewards = np.random.default_rng(0).dirichlet(np.ones(3), size=2)
     demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
     if part == "others":  # first what the other process does not need: what both need is on disk by then
-        mm.simulate(environment, rewards, mm.ModelBasedLearner(), steps=5, seed=0)
+        mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(), steps=5, seed=0)
         mm.baselines.policy_walk(environment, demonstrations, draws=10)
         model = mm.PolicyOptimalityModel(mm.RewardSet(rewards), mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import manymotives as mm
+from manymotives.scoring import Score
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = {"chains": 2, "draws": 20, "warmup": 30, "thin": 2}
@@ -87,7 +88,7 @@ def digest_of(made: object) -> str:
     found = hashlib.sha256()
     if made is None:
         return "–"
-    if isinstance(made, mm.Score):
+    if isinstance(made, Score):
         found.update(made.by_task.to_csv().encode() + made.how.to_csv().encode())
     else:
         for group in ("posterior", "log_likelihood", "sample_stats"):

@@ -222,7 +222,7 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     for word in ("reward", "coordinates", "start", "available"):
         attempt(mm.Environment, ENV.transitions, discount=0.9, states=ENV.states, **{word: frame})
     values = _first_column(frame)
-    attempt(mm.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
+    attempt(mm.io.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
     attempt(mm.Demonstrations.from_lists, [(values, values)])
     path = folder / "frame.parquet"
     try:

@@ -170,8 +170,8 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["draws"] == made + 60
     method = mm.Gibbs(chains=2, draws=made + 60, warmup=50)
-    environment = mm.read_environment(tmp_path / "environment.csv", discount=0.95)
-    data = mm.read_demonstrations(
+    environment = mm.io.read_environment(tmp_path / "environment.csv", discount=0.95)
+    data = mm.io.read_demonstrations(
         tmp_path / "choices.csv", environment, episode="episode", step="step", next_state="next_state"
     )
     whole = mm.fit(MODEL, environment, data, method, seed=0, progress=False)

@@ -410,7 +410,7 @@ def test_files_bring_demonstrations_back(tmp_path, ending):
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path)
-    back = mm.read_demonstrations(path, ANYWHERE, episode="episode", step="step", next_state="next_state")
+    back = mm.io.read_demonstrations(path, ANYWHERE, episode="episode", step="step", next_state="next_state")
     assert_identical(back, demonstrations)
 
 
@@ -419,7 +419,7 @@ def test_a_long_file_that_mixes_numbers_and_words_is_read_with_one_name_for_each
     path = tmp_path / "long.csv"
     lines = ["task,state,action"] + ["t,3,x"] * 400_000 + ["t,home,x", "t,3,x"]
     path.write_text("\n".join(lines) + "\n")
-    demonstrations = mm.read_demonstrations(path)
+    demonstrations = mm.io.read_demonstrations(path)
     assert len(demonstrations.states) == 2
     assert demonstrations.counts.sum() == 400_002
 

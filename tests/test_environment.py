@@ -451,7 +451,7 @@ def test_files_bring_the_environment_back(tmp_path, ending, text):
         frame.to_parquet(path)
     else:
         frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
-    back = mm.read_environment(path, discount=0.9)
+    back = mm.io.read_environment(path, discount=0.9)
     assert back.discount == 0.9
     assert_same(back, environment)
 
@@ -461,13 +461,13 @@ def test_parquet_written_by_pyarrow_and_polars_is_read(tmp_path):
     pyarrow.parquet.write_table(environment.to_frame("pyarrow"), tmp_path / "arrow.parquet")
     environment.to_frame("polars").write_parquet(tmp_path / "polars.parquet")
     for name in ("arrow", "polars"):
-        assert_same(mm.read_environment(tmp_path / f"{name}.parquet", discount=0.9), environment)
+        assert_same(mm.io.read_environment(tmp_path / f"{name}.parquet", discount=0.9), environment)
 
 
 def test_a_spreadsheets_byte_order_mark_other_columns_and_given_terminal_states_are_read(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("from,do,to,p,remark\na,x,b,1,\nb,x,a,0.5,\nb,x,end,0.5,hm\n", encoding="utf-8-sig")
-    environment = mm.read_environment(
+    environment = mm.io.read_environment(
         str(path),
         discount=0.9,
         state="from",
@@ -486,7 +486,7 @@ def test_an_empty_line_at_the_end_of_a_file_adds_no_state(tmp_path):
     path = tmp_path / "environment.csv"
     path.write_text("state,action,next_state,probability\na,x,b,1\nb,x,a,1\n\n")
     try:
-        environment = mm.read_environment(path, discount=0.9)
+        environment = mm.io.read_environment(path, discount=0.9)
     except mm.InputError:
         return  # to refuse it in words would be right as well
     assert environment.states == ("a", "b")
@@ -494,17 +494,17 @@ def test_an_empty_line_at_the_end_of_a_file_adds_no_state(tmp_path):
 
 def test_files_that_cannot_be_read_are_refused_in_words(tmp_path):
     with pytest.raises(mm.InputError, match="no file"):
-        mm.read_environment(tmp_path / "missing.csv", discount=0.9)
+        mm.io.read_environment(tmp_path / "missing.csv", discount=0.9)
     (tmp_path / "empty.csv").touch()
     with pytest.raises(mm.InputError, match="is empty"):
-        mm.read_environment(tmp_path / "empty.csv", discount=0.9)
+        mm.io.read_environment(tmp_path / "empty.csv", discount=0.9)
     for name in ("table.xlsx", "table.parquet"):
         (tmp_path / name).write_text("state")
         with pytest.raises(mm.InputError, match=name):
-            mm.read_environment(tmp_path / name, discount=0.9)
+            mm.io.read_environment(tmp_path / name, discount=0.9)
     (tmp_path / "latin.csv").write_bytes("state,action,next_state,probability\né,x,é,1\n".encode("latin-1"))
     with pytest.raises(mm.InputError, match="UTF-8"):
-        mm.read_environment(tmp_path / "latin.csv", discount=0.9)
+        mm.io.read_environment(tmp_path / "latin.csv", discount=0.9)
 
 
 # ---- memory ------------------------------------------------------------------------------------------------------

@@ -26,8 +26,10 @@ from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
 from manymotives.fitting.records import record_of
+from manymotives.inference.optimality.theorem import draws_needed, theorem_bound
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.feature_weights import population_weights
+from manymotives.scoring import Score
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(
@@ -255,12 +257,12 @@ GALLERY = {
     "too few tasks": lambda: mm.Demonstrations.from_lists([(["hall"], ["on"])], ROOMS, tasks=["ann", "bob"]),
     "counts of an unknown task": lambda: read(choices()).transition_counts("eve"),
     # ---- files
-    "no file": lambda: mm.read_demonstrations("nowhere.csv"),
-    "an empty file": lambda: mm.read_demonstrations(in_file("empty.csv", b"")),
-    "another kind of file": lambda: mm.read_environment(in_file("choices.docx", b"x"), discount=0.9),
-    "a file with a heading only": lambda: mm.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
-    "a file in Latin-1": lambda: mm.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
-    "a broken Parquet file": lambda: mm.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
+    "no file": lambda: mm.io.read_demonstrations("nowhere.csv"),
+    "an empty file": lambda: mm.io.read_demonstrations(in_file("empty.csv", b"")),
+    "another kind of file": lambda: mm.io.read_environment(in_file("choices.docx", b"x"), discount=0.9),
+    "a file with a heading only": lambda: mm.io.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
+    "a file in Latin-1": lambda: mm.io.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
+    "a broken Parquet file": lambda: mm.io.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
     # ---- planning
     "what choices can show of no environment": lambda: mm.identifiability([[1.0]]),
     "what choices can show of something else": lambda: mm.identifiability(CHAIN, on="states"),
@@ -321,8 +323,8 @@ GALLERY = {
     "a negative spread": lambda: mm.worlds.RandomMDP(spread=-1.0),
     "a concentration of zero": lambda: mm.worlds.DirichletMDP(concentration=0.0),
     "an environment without states": lambda: mm.worlds.RandomMDP(states=0),
-    "a learner that explores too much": lambda: mm.ModelBasedLearner(epsilon=2.0),
-    "a learner without a prior": lambda: mm.ModelBasedLearner(transition_prior=0.0),
+    "a learner that explores too much": lambda: mm.worlds.ModelBasedLearner(epsilon=2.0),
+    "a learner without a prior": lambda: mm.worlds.ModelBasedLearner(transition_prior=0.0),
     # ---- priors and models
     "a negative shape": lambda: mm.Gamma(shape=-1.0, rate=2.0),
     "a rate in words": lambda: mm.Gamma(shape=1.0, rate="slow"),
@@ -421,7 +423,7 @@ GALLERY = {
     "a distribution in words": lambda: mm.DistributionOptimality("expon"),
     "names that no file can hold": lambda: mm.RewardSet(np.eye(2), names=[("a", 1), ("b", 2)]),
     "one name for all": lambda: mm.RewardSet(np.eye(2), names=3),
-    "a bound for half a draw": lambda: mm.theorem_bound(0.5, 0.9),
+    "a bound for half a draw": lambda: theorem_bound(0.5, 0.9),
     "no rewards to hold against": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((0, 3))),
     "a truth with other rewards": lambda: mm.calibrate(
         mm.PolicyOptimalityModel(np.eye(3)), CHAIN, truth=mm.PolicyOptimalityModel()
@@ -430,8 +432,8 @@ GALLERY = {
     "an unknown device": lambda: mm.OptimalityMonteCarlo(device="tpu"),
     "a loss without a scale": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True),
     "one policy, not several": lambda: mm.loss_matrix(CHAIN, np.full((3, 2), 0.5), np.ones((1, 3))),
-    "a bound without draws": lambda: mm.theorem_bound(0, 0.9),
-    "an accuracy of zero": lambda: mm.draws_needed(0.0, 0.9),
+    "a bound without draws": lambda: theorem_bound(0, 0.9),
+    "an accuracy of zero": lambda: draws_needed(0.0, 0.9),
     "going on with policies": lambda: fit(
         mm.PolicyOptimalityModel(np.eye(3)), FEW, start=fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)
     ),
@@ -508,8 +510,8 @@ GALLERY = {
     "too few draws to weigh": lambda: mm.score(fit(mm.RewardPolicyModel()), refits=False, hold_out="tasks"),
     "runs of different data": lambda: mm.score({"one": fit(mm.RewardPolicyModel()), "other": another_fit()}),
     "an unknown rung": lambda: score(mm.RewardPolicyModel(), method=QUICK, beside=()).against("luck"),
-    "no score there": lambda: mm.Score.load("nowhere.json"),
-    "a file that is no score": lambda: mm.Score.load(in_file("notes.json", b"[]")),
+    "no score there": lambda: Score.load("nowhere.json"),
+    "a file that is no score": lambda: Score.load(in_file("notes.json", b"[]")),
     # ---- baselines
     "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
     "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),
@@ -543,18 +545,18 @@ GALLERY = {
     "a walk of nobody": lambda: baseline("policy_walk", chains=0),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
-    "an environment that Gymnasium does not have": lambda: mm.from_gymnasium("Kitchen-v9", discount=0.9),
+    "an environment that Gymnasium does not have": lambda: mm.io.from_gymnasium("Kitchen-v9", discount=0.9),
     # ---- environments estimated from data, trajectories of other libraries
     "nothing to estimate from": lambda: mm.estimate_environment(
         mm.Demonstrations.from_lists([(["hall"], ["on"])]), discount=0.9
     ),
     "choices in a terminal state": lambda: mm.estimate_environment(CHAIN_DATA, discount=0.9, terminal=[0]),
-    "not a trajectory": lambda: mm.from_trajectories([([0], [1])]),
-    "trajectories of numbers that are not whole": lambda: mm.from_trajectories([Trajectory([0.5, 1.0], [0])]),
-    "trajectories of pictures": lambda: mm.from_trajectories([Trajectory(np.zeros((2, 3, 3)), [0])]),
-    "a trajectory beyond the environment": lambda: mm.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
-    "not a Minari dataset": lambda: mm.from_minari(7),
-    "Minari's continuous spaces": lambda: mm.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
+    "not a trajectory": lambda: mm.io.from_trajectories([([0], [1])]),
+    "trajectories of numbers that are not whole": lambda: mm.io.from_trajectories([Trajectory([0.5, 1.0], [0])]),
+    "trajectories of pictures": lambda: mm.io.from_trajectories([Trajectory(np.zeros((2, 3, 3)), [0])]),
+    "a trajectory beyond the environment": lambda: mm.io.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
+    "not a Minari dataset": lambda: mm.io.from_minari(7),
+    "Minari's continuous spaces": lambda: mm.io.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
     # ---- environments that are not known
     "a belief of negative counts": lambda: belief(-np.ones((3, 2, 3))),
     "a belief of nothing": lambda: belief(prior=0.0),

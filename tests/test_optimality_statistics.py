@@ -9,6 +9,7 @@ import pytest
 import manymotives as mm
 from cases import in_turn
 from manymotives.inference.optimality.integral import integrate
+from manymotives.inference.optimality.theorem import draws_needed, theorem_bound
 from manymotives.models.optimality import log_survival_of
 from manymotives.planning import Contest
 from places import TRIANGLE
@@ -23,13 +24,13 @@ SET = mm.RewardSet(
 
 
 def test_the_theorem_and_its_inverse():
-    assert mm.theorem_bound(1000, 0.95) == pytest.approx((2 + 0.5 * np.sqrt(np.log(1000))) / (0.05 * np.sqrt(1000)))
-    assert mm.theorem_bound(1000, 0.95, states=1) == mm.theorem_bound(1000, 0.95)
+    assert theorem_bound(1000, 0.95) == pytest.approx((2 + 0.5 * np.sqrt(np.log(1000))) / (0.05 * np.sqrt(1000)))
+    assert theorem_bound(1000, 0.95, states=1) == theorem_bound(1000, 0.95)
     for accuracy in (0.5, 2.0, 100.0):
         for states in (None, 64):
-            needed = mm.draws_needed(accuracy, 0.9, states)
-            assert mm.theorem_bound(needed, 0.9, states) <= accuracy
-            assert needed == 1 or mm.theorem_bound(needed - 1, 0.9, states) > accuracy
+            needed = draws_needed(accuracy, 0.9, states)
+            assert theorem_bound(needed, 0.9, states) <= accuracy
+            assert needed == 1 or theorem_bound(needed - 1, 0.9, states) > accuracy
 
 
 def test_theorem_1_holds_and_a_smaller_bound_does_not():
@@ -53,7 +54,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
         error = np.abs(weights.reshape(1000, size, 12).mean(axis=1) @ values - truth).max(axis=1)
         mean, standard_error = error.mean(), error.std() / np.sqrt(1000)
         for states in (None, 3):
-            bound = mm.theorem_bound(size, TRIANGLE.discount, states)
+            bound = theorem_bound(size, TRIANGLE.discount, states)
             assert mean + 4 * standard_error < bound
             assert mean - 4 * standard_error > bound / 100  # the control: it is seen to be false
             ratios[size, states] = bound / mean
@@ -150,7 +151,7 @@ def test_on_the_chain_it_loses_less_than_the_imitator(steps, capsys):
     chain = mm.worlds.Chain()
     losses = []
     for seed in range(40):
-        shown = mm.simulate(chain, chain.reward, mm.ModelBasedLearner(), steps=steps, seed=seed)
+        shown = mm.simulate(chain, chain.reward, mm.worlds.ModelBasedLearner(), steps=steps, seed=seed)
         smoothed = shown.counts[0] + 1.0
         method = mm.OptimalityMonteCarlo(draws=100, num_rewards=300)
         made = mm.fit(

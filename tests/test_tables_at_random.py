@@ -95,11 +95,11 @@ def test_times_of_several_zones_are_put_in_order(tmp_path):
     rows = ["task,time,state,action", "ann,2024-01-01T12:00:00Z,hall,on", "ann,2024-01-01T12:00:00+09:00,kitchen,on"]
     path = tmp_path / "choices.csv"
     path.write_text("\n".join(rows))
-    found = mm.read_demonstrations(path, step="time")
+    found = mm.io.read_demonstrations(path, step="time")
     assert [found.states[state] for state in found.state] == ["kitchen", "hall"]
     path.write_text("\n".join([*rows, "ann,2024-01-01T13:00:00,hall,on"]))
     with pytest.raises(mm.InputError, match=r"column 'time', rows 2 and 4 of choices\.csv: one of these times has a"):
-        mm.read_demonstrations(path, step="time")
+        mm.io.read_demonstrations(path, step="time")
     tokyo = NOON.tz_localize("Asia/Tokyo")
     for times in ([NOON.tz_localize("UTC"), tokyo], pd.to_datetime([tokyo + pd.Timedelta("1h"), tokyo])):
         frame = pd.DataFrame({"task": 0, "time": times, "state": ["hall", "kitchen"], "action": "on"})

@@ -38,7 +38,7 @@ class Setting:
 def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; all methods on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)  # r = 0.2, 0, 0, 0, 1
-    learner = mm.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
+    learner = mm.worlds.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
     shown = mm.simulate(chain, chain.reward, learner, steps=setting.steps, seed=seed)
 
     def loss(policy: np.ndarray) -> float:

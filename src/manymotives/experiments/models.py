@@ -34,7 +34,7 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; both models on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)
     shown = mm.simulate(
-        chain, chain.reward, mm.ModelBasedLearner(epsilon=setting.epsilon), steps=setting.steps, seed=seed
+        chain, chain.reward, mm.worlds.ModelBasedLearner(epsilon=setting.epsilon), steps=setting.steps, seed=seed
     )
     reward = mm.DirichletReward(on=setting.rewards_on)
     softmax = mm.RewardPolicyModel(reward=reward)

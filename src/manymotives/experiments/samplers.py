@@ -34,7 +34,7 @@ class Setting:
 def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; all samplers on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)
-    learner = mm.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
+    learner = mm.worlds.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
     shown = mm.simulate(chain, chain.reward, learner, steps=setting.steps, seed=seed)
     model = mm.RewardPolicyModel(reward=mm.DirichletReward(on=setting.rewards_on))
     truth = np.array([0.2, 0.0, 0.0, 0.0, 1.0]) / 1.2  # the chain's reward, in the units of a Dirichlet distribution
