@@ -28,7 +28,9 @@ def main(part: str) -> None:
     if part == "others":  # first what the other process does not need: what both need is on disk by then
         mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(), steps=5, seed=0)
         mm.baselines.policy_walk(environment, demonstrations, draws=10)
-        model = mm.PolicyOptimalityModel(mm.RewardSet(rewards), mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
+        model = mm.PolicyOptimalityModel(
+            mm.RewardSet(rewards), mm.optimality.DirichletPolicy(1.0), mm.optimality.ExponentialOptimality(1.0)
+        )
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)

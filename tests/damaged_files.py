@@ -139,7 +139,7 @@ def by_library(name: str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     try:
         found: dict[str, Any] = {"digest": digest_of(mm.load(name))}
-    except mm.InputError as error:
+    except mm.errors.InputError as error:
         found = {"said": str(error)}
     except Exception:
         found = {"failed": traceback.format_exc()}

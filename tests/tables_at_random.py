@@ -101,7 +101,7 @@ def read_all(content: bytes, folder: Path, kind: str) -> bool:
             )
             inputs.lines()
             read = True
-        except mm.InputError as error:
+        except mm.errors.InputError as error:
             message = str(error)
             assert message, "nothing is said"
             assert "Traceback" not in message
@@ -195,7 +195,7 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     def attempt(reader: Any, *things: Any, **options: Any) -> Any:
         try:
             made.append(reader(*things, **options))
-        except mm.InputError as error:
+        except mm.errors.InputError as error:
             message = str(error)
             assert message, "nothing is said"
             assert len(message) < 2_000, "a message that nobody reads"

@@ -111,7 +111,7 @@ def test_another_run_is_not_gone_on_with(tmp_path):
     given = {"model": MODEL, "environment": FIELD, "table of choices": DATA, "method": method, "seed": 3}
     for part, value in other.items():
         identity = identity_of(*(given | {part: value}).values())
-        with pytest.raises(mm.InputError, match=f"holds another run, with another {part}"):
+        with pytest.raises(mm.errors.InputError, match=f"holds another run, with another {part}"):
             earlier_run(path, identity)
     assert earlier_run(path, identity_of(*given.values())) is not None
 

@@ -215,10 +215,10 @@ def test_nested_rhat_sees_superchains_that_remember_their_start():
 def test_a_device_must_exist_and_hold_the_plans():
     data = demonstrations(TRIANGLE)
     for device, words in (("abacus", "no device 'abacus'"), (3, "device must be")):
-        with pytest.raises(mm.InputError, match=words):
+        with pytest.raises(mm.errors.InputError, match=words):
             mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(device=device), progress=False)
-    with pytest.raises(mm.InputError, match="GiB for their plans"):
+    with pytest.raises(mm.errors.InputError, match="GiB for their plans"):
         mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(chains=10**8, device="cpu"), progress=False)
     tall = mm.worlds.GridWorld((12, 12), slip=0.1, discount=0.9)
-    with pytest.raises(mm.InputError, match="at most 128 states"):
+    with pytest.raises(mm.errors.InputError, match="at most 128 states"):
         mm.fit(mm.RewardPolicyModel(), tall, demonstrations(tall), mm.HMC(device="cpu"), progress=False)

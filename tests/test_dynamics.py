@@ -168,7 +168,7 @@ def test_posteriors_come_back_and_go_on(tmp_path):
         np.testing.assert_array_equal(
             joined.data["posterior"][name].values, whole.data["posterior"][name].values, err_msg=name
         )
-    with pytest.raises(mm.InputError, match="another model, environment or other data"):
+    with pytest.raises(mm.errors.InputError, match="another model, environment or other data"):
         mm.fit(MODEL, PRIOR, CHOICES, SHORT, start=loaded, progress=False)
     blocks = fit_in_blocks(MODEL, belief, CHOICES, SHORT, tmp_path / "run.nc", every=0.0, progress=False)
     np.testing.assert_array_equal(blocks.data["posterior"]["transition"].values, whole.data["posterior"]["transition"])
@@ -188,7 +188,7 @@ def test_scores(hold_out):
 
 def test_methods_that_cannot_say_so():
     for method in (mm.MonteCarlo(), mm.NestedMonteCarlo(), mm.EmpiricalBayes(), mm.HMC(device="cpu")):
-        with pytest.raises(mm.InputError, match="cannot infer an environment along with the rewards"):
+        with pytest.raises(mm.errors.InputError, match="cannot infer an environment along with the rewards"):
             mm.fit(MODEL, PRIOR, CHOICES, method, progress=False)
 
 
@@ -251,7 +251,7 @@ def test_decisions_are_between_their_bounds(sharing):
         error = np.std(by_hand, axis=0) / np.sqrt(60)  # of 200 pairs, which are alike in part
         assert (np.abs(found[name].values - np.mean(by_hand, axis=0)) < 4.5 * error + 1e-6).all(), name
     assert (found["value"] <= found["upper"] + 1e-9).all()
-    with pytest.raises(mm.InputError, match="the environment is known"):
+    with pytest.raises(mm.errors.InputError, match="the environment is known"):
         mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False).decisions()
 
 

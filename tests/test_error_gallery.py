@@ -26,7 +26,6 @@ from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
 from manymotives.fitting.records import record_of
-from manymotives.inference.optimality.theorem import draws_needed, theorem_bound
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.scoring import Score
@@ -388,27 +387,33 @@ GALLERY = {
     "rewards of other states": lambda: fit(mm.PolicyOptimalityModel(np.eye(4)), FEW),
     "a reward prior in words": lambda: mm.PolicyOptimalityModel("Dirichlet"),
     "no policy prior": lambda: mm.PolicyOptimalityModel(policy=1.0),
-    "a policy concentration of zero": lambda: mm.DirichletPolicy(0.0),
-    "a rate of zero": lambda: mm.ExponentialOptimality(rate=0.0),
+    "a policy concentration of zero": lambda: mm.optimality.DirichletPolicy(0.0),
+    "a rate of zero": lambda: mm.optimality.ExponentialOptimality(rate=0.0),
     "an optimality that is none": lambda: mm.PolicyOptimalityModel(optimality=1.0),
     "an optimality with a prior of its own": lambda: mm.PolicyOptimalityModel(
         optimality=mm.Gamma(shape=mm.Gamma(shape=1.0, rate=1.0), rate=1.0)
     ),
-    "gaps below zero": lambda: mm.DistributionOptimality(stats.norm(1.0, 1.0)),
-    "a falling distribution function": lambda: mm.DistributionOptimality(lambda gap: np.exp(-np.abs(gap))),
-    "a distribution function of one number": lambda: mm.DistributionOptimality(lambda gap: 1.0 if gap > 1 else 0.0),
-    "no distribution at all": lambda: mm.DistributionOptimality(3.0),
+    "gaps below zero": lambda: mm.optimality.DistributionOptimality(stats.norm(1.0, 1.0)),
+    "a falling distribution function": lambda: mm.optimality.DistributionOptimality(lambda gap: np.exp(-np.abs(gap))),
+    "a distribution function of one number": lambda: mm.optimality.DistributionOptimality(
+        lambda gap: 1.0 if gap > 1 else 0.0
+    ),
+    "no distribution at all": lambda: mm.optimality.DistributionOptimality(3.0),
     "an unknown factorisation": lambda: mm.PolicyOptimalityModel(factorisation="both"),
     "an unknown treatment": lambda: mm.PolicyOptimalityModel(empty_set="ignore"),
     "a concentration for loners": lambda: mm.PolicyOptimalityModel(
         sharing=mm.Separate(), factorisation="policy_given_reward", reward_concentration=1.0
     ),
     "a policy prior too costly": lambda: mm.PolicyOptimalityModel(
-        policy=mm.DirichletPolicy(mm.Gamma(shape=1.0, rate=1.0)), factorisation="policy_given_reward"
+        policy=mm.optimality.DirichletPolicy(mm.Gamma(shape=1.0, rate=1.0)), factorisation="policy_given_reward"
     ),
-    "nobody is that good": lambda: fit(mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9)), FEW),
+    "nobody is that good": lambda: fit(
+        mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.UniformOptimality(1e-9)), FEW
+    ),
     "nobody is that good, the other way": lambda: fit(
-        mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9), factorisation="policy_given_reward"),
+        mm.PolicyOptimalityModel(
+            np.eye(3), optimality=mm.optimality.UniformOptimality(1e-9), factorisation="policy_given_reward"
+        ),
         FEW,
     ),
     "a number for a given set": lambda: fit(
@@ -419,11 +424,13 @@ GALLERY = {
     "nothing to share": lambda: mm.PolicyOptimalityModel(reward_concentration=1.0),
     "no empty sets there": lambda: mm.PolicyOptimalityModel(factorisation="policy_given_reward", empty_set="drop"),
     "scale-free in words": lambda: mm.PolicyOptimalityModel(scale_free="no"),
-    "a distribution that never gets there": lambda: mm.DistributionOptimality(lambda gap: 0.6 * (np.asarray(gap) > 1)),
-    "a distribution in words": lambda: mm.DistributionOptimality("expon"),
+    "a distribution that never gets there": lambda: mm.optimality.DistributionOptimality(
+        lambda gap: 0.6 * (np.asarray(gap) > 1)
+    ),
+    "a distribution in words": lambda: mm.optimality.DistributionOptimality("expon"),
     "names that no file can hold": lambda: mm.RewardSet(np.eye(2), names=[("a", 1), ("b", 2)]),
     "one name for all": lambda: mm.RewardSet(np.eye(2), names=3),
-    "a bound for half a draw": lambda: theorem_bound(0.5, 0.9),
+    "a bound for half a draw": lambda: mm.optimality.theorem_bound(0.5, 0.9),
     "no rewards to hold against": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((0, 3))),
     "a truth with other rewards": lambda: mm.calibrate(
         mm.PolicyOptimalityModel(np.eye(3)), CHAIN, truth=mm.PolicyOptimalityModel()
@@ -432,8 +439,8 @@ GALLERY = {
     "an unknown device": lambda: mm.OptimalityMonteCarlo(device="tpu"),
     "a loss without a scale": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True),
     "one policy, not several": lambda: mm.loss_matrix(CHAIN, np.full((3, 2), 0.5), np.ones((1, 3))),
-    "a bound without draws": lambda: theorem_bound(0, 0.9),
-    "an accuracy of zero": lambda: draws_needed(0.0, 0.9),
+    "a bound without draws": lambda: mm.optimality.theorem_bound(0, 0.9),
+    "an accuracy of zero": lambda: mm.optimality.draws_needed(0.0, 0.9),
     "going on with policies": lambda: fit(
         mm.PolicyOptimalityModel(np.eye(3)), FEW, start=fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)
     ),
@@ -646,7 +653,7 @@ def expected():
 @pytest.mark.parametrize("name", GALLERY)
 def test_bad_input_is_told_what_is_wrong(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(mm.InputError) as caught:
+    with pytest.raises(mm.errors.InputError) as caught:
         GALLERY[name]()
     assert str(caught.value) == expected()[name]
 

@@ -125,5 +125,5 @@ def test_datasets_of_minari(tmp_path, monkeypatch):
     both = mm.io.from_minari({"ann": dataset, "bob": dataset}, lake)
     assert both.tasks == ("ann", "bob")
     np.testing.assert_array_equal(both.counts[1], expected)
-    with pytest.raises(mm.InputError, match="Minari finds no dataset 'lake/none-v0' here"):
+    with pytest.raises(mm.errors.InputError, match="Minari finds no dataset 'lake/none-v0' here"):
         mm.io.from_minari("lake/none-v0")

@@ -87,12 +87,12 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
     assert (frame["lower"] <= frame["upper"]).all()
     assert {"p_positive", "mean"} <= set(found.to_frame("state").columns)
     if sharing == "Pooled":
-        with pytest.raises(mm.InputError, match="nothing to compare"):
+        with pytest.raises(mm.errors.InputError, match="nothing to compare"):
             found.to_frame("task")
     else:
         assert set(found.to_frame("task")["other_task"]) == {"bob"}
     if sharing == "Separate":
-        with pytest.raises(mm.InputError, match="no population"):
+        with pytest.raises(mm.errors.InputError, match="no population"):
             found.population()
     else:
         assert found.population()["reward"].sizes["draw"] == found.rewards.sizes["draw"]
@@ -225,7 +225,7 @@ def test_going_on_is_one_long_run(kind, tmp_path):
     third = mm.fit(model, CHAIN, data, kind(draws=5, **settings), seed=4, start=joined)
     assert third.rewards.sizes["draw"] == 75
     other = mm.worlds.Chain(states=3, discount=0.5)
-    with pytest.raises(mm.InputError, match="cannot be gone on from"):
+    with pytest.raises(mm.errors.InputError, match="cannot be gone on from"):
         mm.fit(model, other, data, kind(draws=5, **settings), start=joined)
 
 

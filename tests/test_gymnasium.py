@@ -226,5 +226,5 @@ def test_random_tables_with_endings_anywhere_have_the_values_of_plain_value_iter
 
 
 def test_environments_without_a_table_are_refused():
-    with pytest.raises(mm.InputError, match="transition table"):
+    with pytest.raises(mm.errors.InputError, match="transition table"):
         mm.io.from_gymnasium(gymnasium.make(latest("CartPole")), discount=0.9)

@@ -244,7 +244,7 @@ def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the
     mine = found.by_task[found.by_task["model"] == "MRP"]["log_likelihood"].to_numpy()
     assert np.isfinite(mine).all()
     assert (found.how["how"][:3] == "continued").all()
-    with pytest.raises(mm.InputError, match="cannot be scored by reweighting one fit"):
+    with pytest.raises(mm.errors.InputError, match="cannot be scored by reweighting one fit"):
         mm.score(posterior, hold_out="tasks", beside=[], refits=False, progress=False)
     split = by_tasks(data, (0,))[0][0]
     anew = mm.fit(model, env, only(data, split.trains), replace(method, draws=600), seed=1, progress=False)
@@ -348,7 +348,9 @@ def test_runs_in_an_environment_known_and_estimated_are_not_compared(seldom):
     (place, data), (estimated, kept) = seldom
     assert np.array_equal(kept.action, data.action)
     one, two = (mm.fit(mm.RewardPolicyModel(), env, kept, QUICK, progress=False) for env in (place, estimated))
-    with pytest.raises(mm.InputError, match="two was fitted to the same choices in an environment with other") as said:
+    with pytest.raises(
+        mm.errors.InputError, match="two was fitted to the same choices in an environment with other"
+    ) as said:
         mm.score({"one": one, "two": two}, beside=())
     assert "144 in that of one" in str(said.value)
 

@@ -158,7 +158,7 @@ def test_a_space_is_a_cell_like_any_other_in_a_list_of_lines():
     ],
 )
 def test_grids_that_make_no_sense_are_refused(layout, options):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         mm.worlds.GridWorld(layout, **options)
 
 
@@ -258,7 +258,7 @@ def test_the_largest_labyrinth_can_be_built():
     ],
 )
 def test_worlds_that_make_no_sense_are_refused(make):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         make()
 
 
@@ -393,7 +393,7 @@ def test_an_episode_that_starts_in_a_terminal_state_has_no_choices(demonstrator)
 
 def test_where_every_episode_ends_at_once_there_is_nothing_to_simulate():
     environment = corridor(start={"exit": 1.0})
-    with pytest.raises(mm.InputError, match="nothing is ever chosen"):
+    with pytest.raises(mm.errors.InputError, match="nothing is ever chosen"):
         mm.simulate(environment, np.zeros(4), mm.Softmax(1.0), steps=5)
 
 
@@ -455,7 +455,7 @@ def test_one_inverse_temperature_for_each_task():
     ],
 )
 def test_simulations_that_make_no_sense_are_refused(rewards, options):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         mm.simulate(mm.worlds.Chain(), rewards, mm.Softmax(1.0), **{"steps": 3} | options)
 
 
@@ -593,5 +593,5 @@ def test_a_learner_expects_nothing_of_a_terminal_state_when_rewards_lie_on_pairs
     ],
 )
 def test_learners_that_make_no_sense_are_refused(settings):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         mm.worlds.ModelBasedLearner(**settings)

@@ -3,14 +3,13 @@
 import manymotives.interruption  # noqa: F401  first, as the others take seconds
 
 # isort: split
-from manymotives import baselines, findings, io, plots, worlds
+from manymotives import baselines, findings, io, optimality, plots, worlds
 from manymotives.assessment.calibration import calibrate
 from manymotives.assessment.recovery import recover
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.estimation import estimate_environment
-from manymotives.errors import InputError
 from manymotives.fitting.fit import fit, load
 from manymotives.inference import (
     HMC,
@@ -23,8 +22,6 @@ from manymotives.inference import (
 )
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax, SoftOptimal
-from manymotives.models.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
-from manymotives.models.policies import DirichletPolicy
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
@@ -38,19 +35,15 @@ __all__ = [
     "Beta",
     "BetaReward",
     "Demonstrations",
-    "DirichletPolicy",
     "DirichletReward",
-    "DistributionOptimality",
     "DynamicsBelief",
     "EmpiricalBayes",
     "Environment",
-    "ExponentialOptimality",
     "Gamma",
     "GaussianReward",
     "Gibbs",
     "HalfNormal",
     "Hierarchical",
-    "InputError",
     "LogNormal",
     "Metropolis",
     "MonteCarlo",
@@ -64,7 +57,6 @@ __all__ = [
     "Separate",
     "SoftOptimal",
     "Softmax",
-    "UniformOptimality",
     "baselines",
     "calibrate",
     "estimate_environment",
@@ -76,6 +68,7 @@ __all__ = [
     "load",
     "loss",
     "loss_matrix",
+    "optimality",
     "plan",
     "plots",
     "recover",

@@ -40,8 +40,8 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     softmax = mm.RewardPolicyModel(reward=reward)
     optimality = mm.PolicyOptimalityModel(
         reward=reward,
-        policy=mm.DirichletPolicy(setting.policy_concentration),
-        optimality=mm.ExponentialOptimality(rate=setting.optimality_rate),
+        policy=mm.optimality.DirichletPolicy(setting.policy_concentration),
+        optimality=mm.optimality.ExponentialOptimality(rate=setting.optimality_rate),
         scale_free=setting.scale_free,
     )
     best = mm.plan(chain, chain.reward).actions
