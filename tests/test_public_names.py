@@ -1,7 +1,9 @@
 """The names at the top: few, all of them on their page, and found where the page says."""
 
 import importlib
+import inspect
 import re
+import typing
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,6 +38,22 @@ def test_types_are_where_the_page_says(path):
 def test_groups_list_what_they_have(group):
     row = re.search(rf"^\| `mm\.{group}` \| (.*)\|$", PAGE, re.MULTILINE)[1]
     assert set(re.findall(r"`(\w+)`", row)) == set(getattr(mm, group).__all__)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        value
+        for group in (mm, mm.plots)
+        for value in map(group.__dict__.get, group.__all__)
+        if inspect.isfunction(value)
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_public_functions_say_what_they_take(function):
+    hints = typing.get_type_hints(inspect.unwrap(function))
+    assert hints.keys() == {*inspect.signature(function).parameters, "return"}
+    assert [name for name, kind in hints.items() if kind is typing.Any and name != "return"] == []
 
 
 def test_the_package_says_that_it_is_typed():

@@ -50,6 +50,7 @@ WITHOUT_CHECKSUM = (
     "this run was read from a file without a checksum, as version 0.1 wrote them: had the file been damaged, nobody "
     "would know."
 )
+Model = RewardPolicyModel | PolicyOptimalityModel  # what can be fitted
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
@@ -94,14 +95,14 @@ WAYS: dict[type, Way] = {
 
 
 def fit(
-    model: Any,
-    environment: Any,
-    demonstrations: Any,
-    method: Any = None,
+    model: Model,
+    environment: Environment | DynamicsBelief,
+    demonstrations: Demonstrations,
+    method: Method | None = None,
     *,
-    seed: Any = 0,
-    progress: Any = True,
-    start: Any = None,
+    seed: int = 0,
+    progress: bool | Progress = True,
+    start: Posterior | None = None,
 ) -> Posterior:
     """What each task wants, given what it did.
 
@@ -142,7 +143,7 @@ def fit(
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed = int(seed)
     belief, environment = _told(environment)
-    target = model.bind(belief or environment, demonstrations)
+    target: Any = model.bind(belief or environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, belief or environment, demonstrations)
     if state is not None:
@@ -181,7 +182,7 @@ def _told(place: Place) -> tuple[DynamicsBelief | None, Environment]:
 def _until_mixed(
     draws: Draws,
     method: Any,
-    model: RewardPolicyModel,
+    model: Any,
     target: Target,
     demonstrations: Demonstrations,
     seed: int,

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from manymotives import findings
 from manymotives.data.labels import Label, index_of
@@ -20,7 +21,7 @@ ACROSS = 4  # panels side by side
 
 
 def feature_weights(
-    posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: Any = None
+    posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: ArrayLike | None = None
 ) -> Figure:
     """What each feature is worth: one panel a feature, the population's mean on top, then every task; 95 % intervals.
 

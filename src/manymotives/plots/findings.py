@@ -12,6 +12,7 @@ from manymotives.errors import InputError
 from manymotives.findings import PredictiveCheck, Similarity
 from manymotives.plots.common import COLOURS, axes_for, written
 from manymotives.posterior import Posterior
+from manymotives.scoring import Score
 
 MARKERS = "osD^Pv*X"
 
@@ -88,7 +89,7 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
                 break
 
 
-def comparison(score: Any, *, axes: Axes | None = None) -> Axes:
+def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
     """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
     if not hasattr(score, "table"):
         raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
@@ -160,7 +161,7 @@ def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def temperatures(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
     if not hasattr(posterior, "inverse_temperatures"):
         raise InputError("this picture is of the posterior of a RewardPolicyModel.")

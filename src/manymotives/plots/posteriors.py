@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from manymotives.data.alignment import aligned
 from manymotives.data.labels import Label
@@ -19,7 +20,7 @@ from manymotives.posterior import PolicyOptimalityPosterior, Posterior
 def rewards(
     posterior: Posterior,
     *,
-    truth: Any = None,
+    truth: ArrayLike | None = None,
     tasks: Sequence[Label] | None = None,
     canonical: bool = False,
 ) -> Figure:
@@ -86,7 +87,7 @@ def rewards(
     return figure
 
 
-def weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
     if isinstance(posterior, Posterior) and posterior.has_features:
         raise InputError(
@@ -108,7 +109,7 @@ def weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def optimality(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
     losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
     tasks = losses["task"].values.tolist()
