@@ -58,3 +58,15 @@ def test_public_functions_say_what_they_take(function):
 
 def test_the_package_says_that_it_is_typed():
     assert (files("manymotives") / "py.typed").is_file()
+
+
+def test_texts_name_only_what_exists():
+    """Messages, docstrings and documentation: every mm.name, and every mm.group.name, can be typed."""
+    root = Path(__file__).resolve().parents[1]
+    texts = [*root.glob("src/manymotives/**/*.py"), *root.glob("docs/*.md"), root / "README.md"]
+    for path in texts:
+        for name, inner in re.findall(r"\bmm\.(\w+)(?:\.(\w+))?", path.read_text(encoding="utf-8")):
+            found = getattr(mm, name, None)
+            assert name in mm.__all__, (path.name, name)
+            if inspect.ismodule(found) and not inner.isupper():  # NAME stands for any
+                assert not inner or hasattr(found, inner), (path.name, name, inner)
