@@ -23,7 +23,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     environment = mm.worlds.RandomMDP(states=STATES, actions=ACTIONS, seed=0)
     rewards = rng.dirichlet(np.ones(STATES), size=SIZE)
-    model = mm.PolicyOptimalityModel(rewards, optimality=mm.ExponentialOptimality(1.0))
+    model = mm.PolicyOptimalityModel(rewards, optimality=mm.optimality.ExponentialOptimality(1.0))
     target = model.target(environment, ("a",), np.zeros((1, STATES, ACTIONS)))
     policies = rng.dirichlet(np.ones(ACTIONS), size=(SIZE, STATES))
     uniforms = 1.0 - rng.random((SIZE, 2))

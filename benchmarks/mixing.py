@@ -72,7 +72,7 @@ def fitted(
     draws: Draws = method.run(target, seed=seed, progress=Progress(False))
     spent, rounds = time.perf_counter() - begin, 1
     figures = worst(watched_reward_policy(draws, model, target, demonstrations))
-    while not good(figures) and rounds < method.patience:
+    while not good(figures) and rounds < method.max_rounds:
         begin = time.perf_counter()
         draws = draws.followed_by(method.run(target, seed=seed, progress=Progress(False), state=draws.state))
         spent += time.perf_counter() - begin
@@ -106,13 +106,13 @@ def good(figures: tuple[float, float, float]) -> bool:
     return figures[0] <= RHAT and figures[1] >= BULK and figures[2] >= TAIL
 
 
-ROUND = mm.HMC(draws=150, warmup=250, patience=130)
+ROUND = mm.HMC(draws=150, warmup=250, max_rounds=130)
 
 
 def compilation(record: Record) -> None:
     """How long the first fit of all takes, where nothing is compiled yet (else: how long reading it takes)."""
     begin = time.perf_counter()
-    mm.fit(*problem(0.1, 99), mm.HMC(draws=5, warmup=20, patience=1), seed=0, progress=False)
+    mm.fit(*problem(0.1, 99), mm.HMC(draws=5, warmup=20, max_rounds=1), seed=0, progress=False)
     spent = time.perf_counter() - begin
     print(f"the first fit, compiling what has to be: {spent:.1f} s", flush=True)
     record.add(name="the first fit, compiling what has to be", seconds=spent)
@@ -121,7 +121,7 @@ def compilation(record: Record) -> None:
 def the_problem(rate: float, limit: float, dense: bool, record: Record) -> None:
     """S=8, A=4, M=20, T=50, c=8, γ=.95: three problems, five seeds."""
     spent = []
-    fitted("  (not counted)", problem(rate, 99, dense=dense), mm.HMC(draws=5, warmup=20, patience=1), 0)
+    fitted("  (not counted)", problem(rate, 99, dense=dense), mm.HMC(draws=5, warmup=20, max_rounds=1), 0)
     for which in FRESH:
         for seed in range(5):
             name = f"rate {rate}, {'dense' if dense else 'nearly deterministic'}, problem {which}, seed {seed}"
@@ -132,7 +132,7 @@ def the_problem(rate: float, limit: float, dense: bool, record: Record) -> None:
 def many_tasks(record: Record) -> None:
     fitted("M = 100, rate .1", problem(0.1, 104, tasks=100), ROUND, 0, record, 90.0)
     fitted("M = 100, rate 10", problem(10.0, 104, tasks=100), ROUND, 0, record)
-    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=400, warmup=300, patience=12), 0, record)
+    fitted("M = 1000, rate .1", problem(0.1, 105, tasks=1000), mm.HMC(draws=400, warmup=300, max_rounds=12), 0, record)
     print(f"  peak memory {peak_memory():.2f} GiB", flush=True)
     record.add(name="peak memory", gibibytes=peak_memory())
 
@@ -142,7 +142,7 @@ def long_demonstrations(record: Record) -> None:
         for rate in (0.1, 10.0):
             fitted(f"T = {steps}, rate {rate}", problem(rate, 106, steps=steps), ROUND, 0, record)
     fitted(
-        "S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, patience=6), 0, record
+        "S = 64, T = 50, rate .1", problem(0.1, 107, states=64), mm.HMC(draws=500, warmup=500, max_rounds=6), 0, record
     )
 
 
@@ -171,7 +171,7 @@ def one_grid(side: int) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demons
 def grids(record: Record) -> None:
     """One task, Gaussian rewards on states, temperature known: seconds for each effective draw."""
     for side, bar in ((3, 0.02), (6, 0.07), (12, 0.3)):
-        method = mm.HMC(draws=500, warmup=300, patience=20)
+        method = mm.HMC(draws=500, warmup=300, max_rounds=20)
         _, spent, bulk = fitted(f"grid of {side**2}", one_grid(side), method, 0, record)
         print(
             f"  {spent / bulk:.4f} s per effective draw, bar {bar}: {'met' if spent / bulk <= bar else 'MISSED'}",
@@ -183,11 +183,11 @@ def agreement(record: Record) -> None:
     """Posterior means by HMC, Gibbs and, where its weights allow, nested Monte Carlo; in standard errors."""
     for rate in (0.1, 10.0):
         made = problem(rate, 101)
-        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, patience=3), 1, record)
+        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, max_rounds=3), 1, record)
         theirs = mm.fit(*made, mm.Gibbs(draws=2000, warmup=1000, thin=60), seed=2, progress=False)
         compare(f"  HMC and Gibbs, rate {rate}", ours, theirs.data["posterior"].dataset, record)
     made = problem(0.1, 108, tasks=2, steps=10, states=4)
-    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, patience=3), 1, record)
+    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, max_rounds=3), 1, record)
     runs = [mm.fit(*made, mm.NestedMonteCarlo(draws=4000, inner=200), seed=seed, progress=False) for seed in range(8)]
     pooled = xr.concat(
         [run.data["posterior"].dataset.isel(chain=0, drop=True) for run in runs], dim="chain"
@@ -234,7 +234,9 @@ def stock(record: Record) -> None:
         }
     )
     bulk = worst(watched)[1]
-    fitted("compile, if it has to be", (model, environment, demonstrations), mm.HMC(draws=5, warmup=20, patience=1), 0)
+    fitted(
+        "compile, if it has to be", (model, environment, demonstrations), mm.HMC(draws=5, warmup=20, max_rounds=1), 0
+    )
     _, spent, ours = fitted("HMC", (model, environment, demonstrations), ROUND, 0, record)
     ratio = (ours / spent) / (bulk / theirs)
     print(

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import manymotives as mm
 from benchmarks.harness import Row, first_call, floating_point_limit, side_by_side
+from manymotives.planning import Plan
 from manymotives.planning.sparse import FIRST_SWEEPS
 
 DISCOUNT = 0.95
@@ -44,7 +45,7 @@ def batch_row(
     environment = mm.worlds.RandomMDP(states=states, actions=actions, seed=0, discount=DISCOUNT)
     rewards = np.random.default_rng(1).dirichlet(np.ones(states), size=count)
 
-    def ours() -> mm.Plan:
+    def ours() -> Plan:
         return mm.plan(environment, rewards)
 
     parts = np.array_split(rewards[:peers], CORES)
@@ -99,7 +100,7 @@ def grid_row(kind: str, limit: float) -> Row:
     states, actions = environment.num_states, environment.num_actions
     rewards = np.random.default_rng(0).random(states) if kind == "random" else np.eye(1, states, states - 1)[0]
 
-    def ours() -> mm.Plan:
+    def ours() -> Plan:
         return mm.plan(environment, rewards)
 
     pairs = np.divmod(np.arange(states * actions), actions)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import manymotives as mm
 
-METHOD = mm.HMC(chains=1, draws=60, warmup=150, thin=12, patience=1)
+METHOD = mm.HMC(chains=1, draws=60, warmup=150, thin=12, max_rounds=1)
 PLACE = mm.worlds.RandomMDP(4, 2, seed=1, discount=0.95)
 SIZE = {"tasks": 4, "steps": 30}
 

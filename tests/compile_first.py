@@ -11,7 +11,7 @@ import manymotives as mm
 
 SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
-    "paths": [mm.HMC(**SHORT, patience=1)],
+    "paths": [mm.HMC(**SHORT, max_rounds=1)],
     "others": [
         mm.Gibbs(**SHORT),
         mm.Metropolis(**SHORT),
@@ -26,9 +26,11 @@ def main(part: str) -> None:
     rewards = np.random.default_rng(0).dirichlet(np.ones(3), size=2)
     demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
     if part == "others":  # first what the other process does not need: what both need is on disk by then
-        mm.simulate(environment, rewards, mm.ModelBasedLearner(), steps=5, seed=0)
+        mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(), steps=5, seed=0)
         mm.baselines.policy_walk(environment, demonstrations, draws=10)
-        model = mm.PolicyOptimalityModel(mm.RewardSet(rewards), mm.DirichletPolicy(1.0), mm.ExponentialOptimality(1.0))
+        model = mm.PolicyOptimalityModel(
+            mm.RewardSet(rewards), mm.optimality.DirichletPolicy(1.0), mm.optimality.ExponentialOptimality(1.0)
+        )
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)

@@ -28,7 +28,7 @@ def _module_names() -> list[str]:
     ]
 
 
-install_import_hook(_module_names(), "beartype.beartype")
+install_import_hook(_module_names(), "checked_types.checked")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,6 +28,7 @@ import manymotives as mm
 from manymotives.cli import app
 from manymotives.fitting.fit import method_of
 from manymotives.fitting.records import record_of
+from manymotives.posterior import Posterior
 from manymotives.posterior.archive import unpacked_state
 from spoilt_files import ANY, CASES, cases_of
 
@@ -66,7 +67,7 @@ def sound_runs(folder: Path) -> list[Path]:
     return made
 
 
-def digest_of(posterior: mm.Posterior) -> str:
+def digest_of(posterior: Posterior) -> str:
     """A text that changes with anything a posterior holds."""
     made = hashlib.sha256()
 
@@ -138,7 +139,7 @@ def by_library(name: str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     try:
         found: dict[str, Any] = {"digest": digest_of(mm.load(name))}
-    except mm.InputError as error:
+    except mm.errors.InputError as error:
         found = {"said": str(error)}
     except Exception:
         found = {"failed": traceback.format_exc()}

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import manymotives as mm
+from manymotives.scoring import Score
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = {"chains": 2, "draws": 20, "warmup": 30, "thin": 2}
@@ -58,7 +59,7 @@ def cases(some: int) -> Iterator[tuple[str, object]]:
         name = f"{method} · {sharing} · {reward} · {rule}"
         try:
             made = mm.fit(mm.RewardPolicyModel(wants, chooses, shared), world, steps, by, seed=4, progress=False)
-        except mm.InputError:
+        except mm.errors.InputError:
             yield f"{name}: refused", None
             continue
         yield name, made
@@ -73,7 +74,11 @@ def cases(some: int) -> Iterator[tuple[str, object]]:
         )
     yield "HMC, until mixed", mm.fit(model, world, steps, mm.HMC(draws=30, warmup=30), seed=4, progress=False)
     few = mm.RewardSet(np.eye(5))
-    for name, optimality in (("exponential", mm.ExponentialOptimality()), ("uniform", mm.UniformOptimality(upper=2.0))):
+    priors = getattr(mm, "optimality", mm)  # earlier commits have them at the top
+    for name, optimality in (
+        ("exponential", priors.ExponentialOptimality()),
+        ("uniform", priors.UniformOptimality(upper=2.0)),
+    ):
         for place, where in (("known", world), ("belief", belief)):
             chosen = mm.PolicyOptimalityModel(few, optimality=optimality)
             made = mm.fit(chosen, where, steps, mm.OptimalityMonteCarlo(draws=50), seed=4, progress=False)
@@ -87,7 +92,7 @@ def digest_of(made: object) -> str:
     found = hashlib.sha256()
     if made is None:
         return "–"
-    if isinstance(made, mm.Score):
+    if isinstance(made, Score):
         found.update(made.by_task.to_csv().encode() + made.how.to_csv().encode())
     else:
         for group in ("posterior", "log_likelihood", "sample_stats"):

@@ -101,7 +101,7 @@ def read_all(content: bytes, folder: Path, kind: str) -> bool:
             )
             inputs.lines()
             read = True
-        except mm.InputError as error:
+        except mm.errors.InputError as error:
             message = str(error)
             assert message, "nothing is said"
             assert "Traceback" not in message
@@ -195,7 +195,7 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     def attempt(reader: Any, *things: Any, **options: Any) -> Any:
         try:
             made.append(reader(*things, **options))
-        except mm.InputError as error:
+        except mm.errors.InputError as error:
             message = str(error)
             assert message, "nothing is said"
             assert len(message) < 2_000, "a message that nobody reads"
@@ -222,7 +222,7 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     for word in ("reward", "coordinates", "start", "available"):
         attempt(mm.Environment, ENV.transitions, discount=0.9, states=ENV.states, **{word: frame})
     values = _first_column(frame)
-    attempt(mm.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
+    attempt(mm.io.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
     attempt(mm.Demonstrations.from_lists, [(values, values)])
     path = folder / "frame.parquet"
     try:

@@ -65,7 +65,7 @@ def test_tasks_are_aligned_where_they_have_names():
     np.testing.assert_array_equal(one.action, two.action)
     known = mm.RewardPolicyModel(choice=mm.Softmax(cold.iloc[::-1])).bind(ENV, one).fixed_temperature
     np.testing.assert_array_equal(known, [1.0, 5.0, 9.0])
-    with pytest.raises(mm.InputError, match="has labels, and rewards have none"):
+    with pytest.raises(mm.errors.InputError, match="has labels, and rewards have none"):
         mm.Softmax(cold).policies(ENV, REWARDS)
 
 
@@ -104,7 +104,7 @@ def test_tracing_stays_possible():
     ],
 )
 def test_other_labels_are_refused(given, says):
-    with pytest.raises(mm.InputError, match=says):
+    with pytest.raises(mm.errors.InputError, match=says):
         mm.plan(ENV, given)
 
 
@@ -170,7 +170,7 @@ def test_priors_features_and_sets_of_rewards_are_aligned(tmp_path):
 
 def test_pictures_are_aligned():
     values = pd.DataFrame(REWARDS, index=TASKS, columns=STATES)
-    axes = mm.plots.tables.plot_table(values.iloc[::-1, TURN], TASKS, STATES, title="", bar_label="")
+    axes = mm.plots.tables.heat_map(values.iloc[::-1, TURN], TASKS, STATES, title="", bar_label="")
     np.testing.assert_array_equal(axes.images[0].get_array(), REWARDS)
 
 
@@ -178,5 +178,5 @@ def test_one_task_has_one_intention():
     data = mm.simulate(ENV, REWARDS[0], mm.Softmax(3.0), steps=40, seed=0)
     found = mm.baselines.multiple_intentions(ENV, data, starts=1)
     assert found.details["shares"].values.tolist() == [1.0]
-    with pytest.raises(mm.InputError, match="there are 1 tasks: they cannot have 2 intentions"):
+    with pytest.raises(mm.errors.InputError, match="there are 1 tasks: they cannot have 2 intentions"):
         mm.baselines.multiple_intentions(ENV, data, intentions=2)

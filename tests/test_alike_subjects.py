@@ -19,7 +19,7 @@ from manymotives.models.likelihood import log_likelihoods
 
 SHORT = {"chains": 2, "draws": 200, "warmup": 150, "thin": 1}
 METHODS = {
-    "HMC": mm.HMC(**SHORT, patience=1),
+    "HMC": mm.HMC(**SHORT, max_rounds=1),
     "Gibbs": mm.Gibbs(**SHORT),
     "Metropolis": mm.Metropolis(**SHORT),
     "JAX": mm.HMC(chains=16, draws=25, warmup=100, thin=1, device="cpu"),
@@ -93,7 +93,7 @@ def narrow(scale):
     return mm.RewardPolicyModel(reward, mm.Softmax())
 
 
-PATIENT = mm.HMC(chains=1, draws=60, warmup=100, thin=4, patience=1)
+PATIENT = mm.HMC(chains=1, draws=60, warmup=100, thin=4, max_rounds=1)
 SIZE = {"tasks": 4, "steps": 15, "progress": False}
 PLACE = mm.worlds.Chain(states=3, discount=0.8)
 

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
+from manymotives.fitting.fit import method_of
 from manymotives.fitting.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 
@@ -79,6 +80,19 @@ def test_an_environment_comes_back_with_its_own_reward(tmp_path):
     assert_same(mm.load(tmp_path / "run.nc").environment, CHAIN)
 
 
+def test_a_file_from_before_max_rounds_had_its_name_loads(tmp_path):
+    method = mm.HMC(chains=1, draws=5, warmup=5, thin=1, max_rounds=3)
+    posterior = mm.fit(mm.RewardPolicyModel(), CHAIN, CHOICES, method, progress=False)
+    record = json.loads(posterior.data.attrs["method"])
+    record["patience"] = record.pop("max_rounds")
+    posterior.data.attrs["method"] = json.dumps(record)
+    posterior.save(tmp_path / "run.nc")
+    loaded = mm.load(tmp_path / "run.nc")
+    assert method_of(loaded) == method
+    longer = mm.fit(loaded.model, CHAIN, CHOICES, method, progress=False, start=loaded)
+    assert longer.rewards.sizes["draw"] == posterior.rewards.sizes["draw"] + 5
+
+
 def assert_same(found, given):
     for field in fields(mm.Environment):
         one, other = getattr(found, field.name), getattr(given, field.name)
@@ -129,7 +143,7 @@ def test_no_bit_can_change_without_being_noticed(sound, tmp_path):
     for place in rng.integers(len(sound), size=63):
         content = bytearray(sound)
         content[place] ^= 1 << int(rng.integers(8))
-        with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+        with pytest.raises(mm.errors.InputError, match=r"is damaged, or|is not a posterior"):
             loaded(tmp_path, content)
 
 
@@ -140,13 +154,13 @@ def test_no_block_can_be_lost_without_being_noticed(sound, tmp_path):
             content = bytearray(sound)
             content[place : place + width] = bytes(width)
             if content != sound:
-                with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+                with pytest.raises(mm.errors.InputError, match=r"is damaged, or|is not a posterior"):
                     loaded(tmp_path, content)
 
 
 @pytest.mark.parametrize("length", [0, 4, 100, 5_000, 100_000, -1, -138, -139, -5_000])
 def test_a_file_that_was_cut_short_is_refused(length, sound, tmp_path):
-    with pytest.raises(mm.InputError, match=r"is damaged, or|is not a posterior"):
+    with pytest.raises(mm.errors.InputError, match=r"is damaged, or|is not a posterior"):
         loaded(tmp_path, sound[:length])
 
 
@@ -162,7 +176,7 @@ def test_a_file_changed_by_another_program_is_refused(change, sound, tmp_path):
                 file["posterior/reward"][0, 0, 0, 0] = 0.5
             else:
                 file.attrs["note"] = "a good run"
-    with pytest.raises(mm.InputError, match="was changed after it was written"):
+    with pytest.raises(mm.errors.InputError, match="was changed after it was written"):
         mm.load(path)
 
 
@@ -224,5 +238,5 @@ def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, 
         digest = hashlib.blake2b(content, digest_size=32).hexdigest()
         line = f"\nmanymotives checksum of the {len(content):020d} bytes before this line: {digest}\n"
         path.write_bytes(content + line.encode())
-    with pytest.raises(mm.InputError, match=said):
+    with pytest.raises(mm.errors.InputError, match=said):
         mm.load(path)

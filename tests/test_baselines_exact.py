@@ -213,10 +213,10 @@ def test_a_margin_that_cannot_be_had_is_relaxed_only_if_asked():
     wide = mm.baselines.linear_program(CHAIN, data, margin=0.1).rewards.values[0]
     done = np.eye(2, dtype=bool)[[1] * 5]
     assert margins_of(CHAIN, done.astype(float), wide, done).min() >= 0.1 - 1e-7
-    with pytest.raises(mm.InputError, match="relax=True"):
+    with pytest.raises(mm.errors.InputError, match="relax=True"):
         mm.baselines.linear_program(CHAIN, data, margin=100.0)
     one = mm.Demonstrations.from_lists([([0], ["forward"])], CHAIN)
-    with pytest.raises(mm.InputError, match="was guessed"):  # no proof, where most of the policy is a guess
+    with pytest.raises(mm.errors.InputError, match="was guessed"):  # no proof, where most of the policy is a guess
         mm.baselines.linear_program(CHAIN, one, margin=100.0)
     relaxed = mm.baselines.linear_program(CHAIN, data, margin=100.0, relax=True)
     assert "falls short least" in relaxed.warnings[0]

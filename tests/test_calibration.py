@@ -17,7 +17,7 @@ from places import TRIANGLE
 
 FAILURE = 0.01
 METHODS = {
-    "HMC": mm.HMC(chains=1, draws=40, warmup=50, thin=2, patience=1),
+    "HMC": mm.HMC(chains=1, draws=40, warmup=50, thin=2, max_rounds=1),
     "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=50, thin=20),
     "Gibbs": mm.Gibbs(chains=1, draws=40, warmup=50, thin=20),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=300, inner=60),

@@ -97,5 +97,5 @@ def test_chains_of_an_earlier_version_cannot_go_on():
     target = mm.RewardPolicyModel().bind(corridor, seen)
     state = method.run(target, seed=0, progress=Progress(False)).state
     del state["carry_directions"]
-    with pytest.raises(mm.InputError, match="another version of manymotives, without 'carry_directions'"):
+    with pytest.raises(mm.errors.InputError, match="another version of manymotives, without 'carry_directions'"):
         method.run(target, seed=0, progress=Progress(False), state=state)

@@ -22,7 +22,7 @@ REWARDS = np.random.default_rng(0).dirichlet(np.full(4, 0.3), size=3)
 DATA = mm.simulate(FIELD, REWARDS, mm.Softmax(5.0), steps=20, seed=0)
 MODEL = mm.RewardPolicyModel()
 METHODS = [
-    pytest.param(mm.HMC(chains=2, draws=60, warmup=20, thin=1, patience=2), id="HMC"),
+    pytest.param(mm.HMC(chains=2, draws=60, warmup=20, thin=1, max_rounds=2), id="HMC"),
     pytest.param(mm.Gibbs(chains=2, draws=60, warmup=20, thin=1), id="Gibbs", marks=pytest.mark.long),
     pytest.param(mm.Metropolis(chains=2, draws=60, warmup=20, thin=1), id="Metropolis", marks=pytest.mark.long),
 ]
@@ -111,7 +111,7 @@ def test_another_run_is_not_gone_on_with(tmp_path):
     given = {"model": MODEL, "environment": FIELD, "table of choices": DATA, "method": method, "seed": 3}
     for part, value in other.items():
         identity = identity_of(*(given | {part: value}).values())
-        with pytest.raises(mm.InputError, match=f"holds another run, with another {part}"):
+        with pytest.raises(mm.errors.InputError, match=f"holds another run, with another {part}"):
             earlier_run(path, identity)
     assert earlier_run(path, identity_of(*given.values())) is not None
 
@@ -152,10 +152,10 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     words = command(tmp_path, 100_000, "--checkpoint", "0")
     process = subprocess.Popen([*program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        patience = time.monotonic() + 120
+        deadline = time.monotonic() + 120
         while not path.exists():
             assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < patience, "no checkpoint came"
+            assert time.monotonic() < deadline, "no checkpoint came"
             time.sleep(0.02)
         time.sleep(0.3)  # somewhere in a later block, or while one is saved
         os.kill(process.pid, signal.SIGKILL)
@@ -170,8 +170,8 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["draws"] == made + 60
     method = mm.Gibbs(chains=2, draws=made + 60, warmup=50)
-    environment = mm.read_environment(tmp_path / "environment.csv", discount=0.95)
-    data = mm.read_demonstrations(
+    environment = mm.io.read_environment(tmp_path / "environment.csv", discount=0.95)
+    data = mm.io.read_demonstrations(
         tmp_path / "choices.csv", environment, episode="episode", step="step", next_state="next_state"
     )
     whole = mm.fit(MODEL, environment, data, method, seed=0, progress=False)
@@ -234,8 +234,8 @@ def test_ctrl_c_ends_with_a_sentence_and_the_last_checkpoint_or_nothing(when, tm
     )
     try:
         assert process.stdout.readline().startswith("Columns: ")
-        patience = time.monotonic() + (120 if when == "after a checkpoint" else 5)
-        while not path.exists() and time.monotonic() < patience:
+        deadline = time.monotonic() + (120 if when == "after a checkpoint" else 5)
+        while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)

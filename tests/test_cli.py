@@ -18,7 +18,7 @@ run = CliRunner().invoke
 @pytest.fixture
 def in_a_hurry(monkeypatch):
     """Chains too short to trust, for tests of what surrounds them."""
-    monkeypatch.setattr("manymotives.demo.HMC", lambda **settings: mm.HMC(draws=20, warmup=20, thin=1, patience=1))
+    monkeypatch.setattr("manymotives.demo.HMC", lambda **settings: mm.HMC(draws=20, warmup=20, thin=1, max_rounds=1))
 
 
 def test_demo_infers_what_subjects_want_and_leaves_tables_and_pictures(tmp_path, in_a_hurry):

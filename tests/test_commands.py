@@ -62,8 +62,8 @@ def test_other_worlds_can_be_simulated_and_looked_at(world, tmp_path):
 def test_fit_gives_what_the_library_gives(example):
     folder, result = example
     loaded = mm.load(folder / "run.nc")
-    env = mm.read_environment(folder / "environment.csv", discount=0.9)
-    data = mm.read_demonstrations(
+    env = mm.io.read_environment(folder / "environment.csv", discount=0.9)
+    data = mm.io.read_demonstrations(
         folder / "choices.csv", env, task="subject", episode="episode", step="step", next_state="next_state"
     )
     method = mm.Metropolis(chains=2, draws=20, warmup=10)
@@ -237,7 +237,9 @@ def test_states_of_several_columns_are_the_same_states_in_both_tables(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert "2 states, 2 of them visited" in result.output
-    env = mm.read_environment(tmp_path / "moves.csv", discount=0.9, state=["x", "y"], next_state=["next_x", "next_y"])
+    env = mm.io.read_environment(
+        tmp_path / "moves.csv", discount=0.9, state=["x", "y"], next_state=["next_x", "next_y"]
+    )
     assert env.states == ("0, 00", "1, 00")
 
 
@@ -245,7 +247,7 @@ BIG = """
 import resource, sys, time
 import manymotives as mm
 start = time.monotonic()
-data = mm.read_demonstrations(sys.argv[1], task="subject", episode="session", step="trial", next_state="next_state")
+data = mm.io.read_demonstrations(sys.argv[1], task="subject", episode="session", step="trial", next_state="next_state")
 print(int(data.counts.sum()), time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """
 
@@ -274,7 +276,7 @@ def test_reading_and_counting_a_long_table_takes_no_time(tmp_path):
     frame.to_parquet(tmp_path / "walks.parquet")
     assert len(frame) == 285_000
     begin = time.monotonic()
-    read = mm.read_demonstrations(
+    read = mm.io.read_demonstrations(
         tmp_path / "walks.parquet", maze, episode="episode", step="step", next_state="next_state"
     )
     assert read.counts.sum() == 285_000

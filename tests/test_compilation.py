@@ -14,7 +14,7 @@ def test_what_is_compiled_ahead_is_what_a_run_takes():
     environment = mm.worlds.GridWorld((2, 2), discount=0.9)
     demonstrations = mm.simulate(environment, np.eye(4)[:2], mm.Softmax(inverse_temperature=3.0), steps=4, seed=0)
     known = set(hamiltonian_draws.signatures)
-    method = mm.HMC(chains=1, draws=2, warmup=2, thin=1, patience=1)
+    method = mm.HMC(chains=1, draws=2, warmup=2, thin=1, max_rounds=1)
     mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, progress=False)
     assert compilation.is_compiled()
     assert set(hamiltonian_draws.signatures) - known <= {compilation.sampler_signature()}

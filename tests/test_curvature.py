@@ -70,7 +70,7 @@ def test_paths_with_such_shapes_draw_from_the_same_posterior(name, monkeypatch):
     """Against the same method with shapes that are learnt from draws."""
     rewards = RNG.dirichlet(np.ones(HOUSE.num_states), size=3)
     demonstrations = mm.simulate(HOUSE, rewards, mm.Softmax(6.0), steps=12, episodes=5, seed=1)
-    method = mm.HMC(chains=4, draws=600, warmup=200, thin=2, patience=1)
+    method = mm.HMC(chains=4, draws=600, warmup=200, thin=2, max_rounds=1)
     means, errors = [], []
     for many in (chains.MANY, 1):
         monkeypatch.setattr(chains, "MANY", many)
@@ -111,7 +111,7 @@ def test_chains_take_curvature_for_a_guide_only_where_it_is_one(discount, steps,
 def test_one_task_with_many_rewards_mixes():
     """The largest grid of `benchmarks.mixing`: 130 effective draws or so; 15, were curvature taken for a guide."""
     model, grid, seen = one_grid(12)
-    drawn = mm.fit(model, grid, seen, mm.HMC(draws=200, warmup=300, patience=1), progress=False).rewards
+    drawn = mm.fit(model, grid, seen, mm.HMC(draws=200, warmup=300, max_rounds=1), progress=False).rewards
     assert float(ess(drawn.rename("reward"), method="bulk").min()) > 50
 
 
@@ -122,5 +122,5 @@ def test_one_task_with_many_rewards_says_nothing_on_the_way(capfd):
     model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=10.0), mm.Softmax(1.0), mm.Separate())
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        mm.fit(model, grid, seen, mm.HMC(chains=1, draws=4, warmup=20, patience=1), progress=False)
+        mm.fit(model, grid, seen, mm.HMC(chains=1, draws=4, warmup=20, max_rounds=1), progress=False)
     assert "DTRTRI" not in "".join(capfd.readouterr())

@@ -248,7 +248,7 @@ def test_a_next_state_given_before_a_gap_is_counted_and_the_rest_is_filled_in():
 
 def test_a_next_state_that_is_not_the_following_state_is_refused():
     frame = pd.DataFrame({"task": 0, "state": [0, 1], "action": [0, 1], "then": [2, 3]})
-    with pytest.raises(mm.InputError, match=r"'then', row 0 .*state 2 is said to .*following step is in 1"):
+    with pytest.raises(mm.errors.InputError, match=r"'then', row 0 .*state 2 is said to .*following step is in 1"):
         mm.Demonstrations.from_frame(frame, ANYWHERE, next_state="then")
 
 
@@ -347,11 +347,11 @@ def test_lists_keep_names_as_they_were_given():
 
 def test_lists_that_do_not_fit_are_refused():
     for trajectory in (([0, 1], []), ([0], [1, 1]), ([], [])):
-        with pytest.raises(mm.InputError, match=r"trajectory 1 has"):
+        with pytest.raises(mm.errors.InputError, match=r"trajectory 1 has"):
             mm.Demonstrations.from_lists([([0], [0]), trajectory], ANYWHERE)
-    with pytest.raises(mm.InputError, match="task of each trajectory"):
+    with pytest.raises(mm.errors.InputError, match="task of each trajectory"):
         mm.Demonstrations.from_lists([([0], [0])], ANYWHERE, tasks=["a", "b"])
-    with pytest.raises(mm.InputError, match="no trajectories"):
+    with pytest.raises(mm.errors.InputError, match="no trajectories"):
         mm.Demonstrations.from_lists([], ANYWHERE)
 
 
@@ -410,7 +410,7 @@ def test_files_bring_demonstrations_back(tmp_path, ending):
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path)
-    back = mm.read_demonstrations(path, ANYWHERE, episode="episode", step="step", next_state="next_state")
+    back = mm.io.read_demonstrations(path, ANYWHERE, episode="episode", step="step", next_state="next_state")
     assert_identical(back, demonstrations)
 
 
@@ -419,7 +419,7 @@ def test_a_long_file_that_mixes_numbers_and_words_is_read_with_one_name_for_each
     path = tmp_path / "long.csv"
     lines = ["task,state,action"] + ["t,3,x"] * 400_000 + ["t,home,x", "t,3,x"]
     path.write_text("\n".join(lines) + "\n")
-    demonstrations = mm.read_demonstrations(path)
+    demonstrations = mm.io.read_demonstrations(path)
     assert len(demonstrations.states) == 2
     assert demonstrations.counts.sum() == 400_002
 
@@ -539,10 +539,10 @@ def test_a_state_is_remembered_although_the_action_there_was_not_recorded():
 
 def test_memory_refuses_an_environment_without_it_and_moves_it_does_not_know():
     demonstrations = read([(0, [0, 3], [0, 0])])
-    with pytest.raises(mm.InputError, match="no memory"):
+    with pytest.raises(mm.errors.InputError, match="no memory"):
         demonstrations.with_memory(ANYWHERE)
     standstill = mm.Environment(np.repeat(np.eye(S)[:, None], A, axis=1), discount=0.9).with_memory()
-    with pytest.raises(mm.InputError, match="state 3 follows 0"):
+    with pytest.raises(mm.errors.InputError, match="state 3 follows 0"):
         demonstrations.with_memory(standstill)
 
 
@@ -553,7 +553,7 @@ def test_memory_does_not_mistake_names_from_the_data_for_those_of_the_environmen
     frame = pd.DataFrame({"task": 0, "state": [2, 3], "action": ["forward", "back"]})
     try:
         remembered = mm.Demonstrations.from_frame(frame).with_memory(memory)
-    except mm.InputError:
+    except mm.errors.InputError:
         return
     assert [memory.states[s] for s in remembered.state] == ["→2", "2→3"]
 
@@ -591,10 +591,10 @@ def test_choices_without_a_single_transition_are_read():
 
 def test_actions_that_do_not_exist_are_refused_with_their_row():
     labyrinth = mm.worlds.Labyrinth(2)
-    with pytest.raises(mm.InputError, match=r"row 1 .*'left' does not exist in state 'home'.*'enter'"):
+    with pytest.raises(mm.errors.InputError, match=r"row 1 .*'left' does not exist in state 'home'.*'enter'"):
         read([(0, ["0", "home"], ["back", "left"])], labyrinth)
     grid = mm.worlds.GridWorld(["S.G"], discount=0.9, terminal="G")
-    with pytest.raises(mm.InputError, match=r"row 2 .*'up' is taken in state 'r0c2', which is terminal"):
+    with pytest.raises(mm.errors.InputError, match=r"row 2 .*'up' is taken in state 'r0c2', which is terminal"):
         read([(0, ["r0c0", "r0c1", "r0c2"], ["right", "right", "up"])], grid)
 
 
@@ -612,12 +612,12 @@ def test_actions_that_do_not_exist_are_refused_with_their_row():
 )
 def test_tables_that_make_no_sense_are_refused_in_words(change, options, words):
     frame = pd.DataFrame({"task": [0, 0], "state": [0, 1], "action": [0, 1]} | change)
-    with pytest.raises(mm.InputError, match=words):
+    with pytest.raises(mm.errors.InputError, match=words):
         mm.Demonstrations.from_frame(frame, ANYWHERE, **options)
 
 
 def test_transitions_of_an_unknown_task_are_refused():
-    with pytest.raises(mm.InputError, match="no task 'x'"):
+    with pytest.raises(mm.errors.InputError, match="no task 'x'"):
         read(ragged(0)).transition_counts("x")
 
 

@@ -187,7 +187,7 @@ def test_log_gamma_draws():
 def test_many_chains_have_the_posterior_of_the_compiled_ones():
     data = demonstrations(TRIANGLE, steps=30)
     model = mm.RewardPolicyModel()
-    few = mm.fit(model, TRIANGLE, data, mm.HMC(chains=2, draws=1500, thin=2, patience=1), seed=1, progress=False)
+    few = mm.fit(model, TRIANGLE, data, mm.HMC(chains=2, draws=1500, thin=2, max_rounds=1), seed=1, progress=False)
     method = mm.HMC(chains=64, draws=150, warmup=120, thin=1, device="cpu")
     many = mm.fit(model, TRIANGLE, data, method, seed=1, progress=False)
     assert many.rewards.sizes["chain"] == 64
@@ -215,10 +215,10 @@ def test_nested_rhat_sees_superchains_that_remember_their_start():
 def test_a_device_must_exist_and_hold_the_plans():
     data = demonstrations(TRIANGLE)
     for device, words in (("abacus", "no device 'abacus'"), (3, "device must be")):
-        with pytest.raises(mm.InputError, match=words):
+        with pytest.raises(mm.errors.InputError, match=words):
             mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(device=device), progress=False)
-    with pytest.raises(mm.InputError, match="GiB for their plans"):
+    with pytest.raises(mm.errors.InputError, match="GiB for their plans"):
         mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(chains=10**8, device="cpu"), progress=False)
     tall = mm.worlds.GridWorld((12, 12), slip=0.1, discount=0.9)
-    with pytest.raises(mm.InputError, match="at most 128 states"):
+    with pytest.raises(mm.errors.InputError, match="at most 128 states"):
         mm.fit(mm.RewardPolicyModel(), tall, demonstrations(tall), mm.HMC(device="cpu"), progress=False)

@@ -20,7 +20,7 @@ CHOICES = mm.simulate(TRUTH, REWARDS, mm.Softmax(10.0), steps=40, seed=0)
 MODEL = mm.RewardPolicyModel(
     mm.DirichletReward(concentration=mm.Gamma(shape=2.0, rate=1.0)), mm.Softmax(10.0), mm.Hierarchical()
 )
-SHORT = mm.HMC(chains=2, draws=60, warmup=60, thin=1, patience=1)
+SHORT = mm.HMC(chains=2, draws=60, warmup=60, thin=1, max_rounds=1)
 METHODS = [SHORT, mm.Gibbs(2, 40, 40, 2), mm.Metropolis(2, 40, 40, 2)]
 
 
@@ -124,7 +124,7 @@ def test_each_draw_has_its_own_environment_and_likelihood(method):
 
 @pytest.mark.long
 def test_a_belief_that_is_nearly_sure_gives_what_the_environment_gives():
-    method = mm.HMC(chains=4, draws=400, warmup=100, thin=1, patience=1)
+    method = mm.HMC(chains=4, draws=400, warmup=100, thin=1, max_rounds=1)
     known = mm.fit(MODEL, TRUTH, CHOICES, method, seed=1, progress=False)
     believed = mm.fit(MODEL, mm.DynamicsBelief.around(TRUTH, 1e7), CHOICES, method, seed=2, progress=False)
     for name in ("reward", "reward_concentration"):
@@ -168,7 +168,7 @@ def test_posteriors_come_back_and_go_on(tmp_path):
         np.testing.assert_array_equal(
             joined.data["posterior"][name].values, whole.data["posterior"][name].values, err_msg=name
         )
-    with pytest.raises(mm.InputError, match="another model, environment or other data"):
+    with pytest.raises(mm.errors.InputError, match="another model, environment or other data"):
         mm.fit(MODEL, PRIOR, CHOICES, SHORT, start=loaded, progress=False)
     blocks = fit_in_blocks(MODEL, belief, CHOICES, SHORT, tmp_path / "run.nc", every=0.0, progress=False)
     np.testing.assert_array_equal(blocks.data["posterior"]["transition"].values, whole.data["posterior"]["transition"])
@@ -188,7 +188,7 @@ def test_scores(hold_out):
 
 def test_methods_that_cannot_say_so():
     for method in (mm.MonteCarlo(), mm.NestedMonteCarlo(), mm.EmpiricalBayes(), mm.HMC(device="cpu")):
-        with pytest.raises(mm.InputError, match="cannot infer an environment along with the rewards"):
+        with pytest.raises(mm.errors.InputError, match="cannot infer an environment along with the rewards"):
             mm.fit(MODEL, PRIOR, CHOICES, method, progress=False)
 
 
@@ -220,7 +220,7 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
     Draws must hardly depend on each other, or all looks too sure: fifty sweeps, where the worst of forty data sets
     needs fifty for an effective draw; few replications do not see the rest of dependence that eight leave.
     """
-    exact = mm.HMC(chains=1, draws=20, warmup=16, thin=thin, patience=1)
+    exact = mm.HMC(chains=1, draws=20, warmup=16, thin=thin, max_rounds=1)
     method = PlugIn(exact) if is_plugged_in else exact
     model = replace(MODEL, choice=mm.Softmax(20.0))
     found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, replications=replications, seed=11, progress=False)
@@ -251,7 +251,7 @@ def test_decisions_are_between_their_bounds(sharing):
         error = np.std(by_hand, axis=0) / np.sqrt(60)  # of 200 pairs, which are alike in part
         assert (np.abs(found[name].values - np.mean(by_hand, axis=0)) < 4.5 * error + 1e-6).all(), name
     assert (found["value"] <= found["upper"] + 1e-9).all()
-    with pytest.raises(mm.InputError, match="the environment is known"):
+    with pytest.raises(mm.errors.InputError, match="the environment is known"):
         mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False).decisions()
 
 

@@ -187,7 +187,7 @@ def test_rewards_lie_on_states_or_on_pairs_or_nowhere():
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(options, words):
-    with pytest.raises(mm.InputError, match=words):
+    with pytest.raises(mm.errors.InputError, match=words):
         two_places(**options)
 
 
@@ -196,7 +196,7 @@ def test_what_makes_no_sense_is_refused_in_words(options, words):
 def test_rows_that_are_no_distributions_are_refused_by_name(sparse, entry, words):
     transitions = np.eye(2)[[[1, 0], [0, 1]]]
     transitions[1, 0, 0] = entry
-    with pytest.raises(mm.InputError, match=f"state 'b', action 'x'.*{words}"):
+    with pytest.raises(mm.errors.InputError, match=f"state 'b', action 'x'.*{words}"):
         mm.Environment(
             sp.csr_array(transitions.reshape(4, 2)) if sparse else transitions,
             discount=0.5,
@@ -392,7 +392,7 @@ def test_names_of_several_types_come_back_or_are_refused_in_words(backend):
     environment, _ = random_environment(3, states=[0, 1, 2, 3, "end"])
     try:
         frame = environment.to_frame(backend)
-    except mm.InputError:
+    except mm.errors.InputError:
         return
     assert_same(mm.Environment.from_frame(frame, discount=0.9), environment)
 
@@ -405,19 +405,19 @@ def test_tables_that_make_no_sense_are_refused_in_words():
         "probability": [1.0, 1.0],
     }
     read = mm.Environment.from_frame
-    with pytest.raises(mm.InputError, match="no column 'probability'"):
+    with pytest.raises(mm.errors.InputError, match="no column 'probability'"):
         read(pd.DataFrame(good).drop(columns="probability"), discount=0.9)
-    with pytest.raises(mm.InputError, match="no rows"):
+    with pytest.raises(mm.errors.InputError, match="no rows"):
         read(pd.DataFrame(good).iloc[:0], discount=0.9)
-    with pytest.raises(mm.InputError, match=r"column 'action', row 1 .*is empty"):
+    with pytest.raises(mm.errors.InputError, match=r"column 'action', row 1 .*is empty"):
         read(pd.DataFrame(good | {"action": ["x", None]}), discount=0.9)
-    with pytest.raises(mm.InputError, match=r"row 1 .*'one' is not a number"):
+    with pytest.raises(mm.errors.InputError, match=r"row 1 .*'one' is not a number"):
         read(pd.DataFrame(good | {"probability": ["1", "one"]}), discount=0.9)
-    with pytest.raises(mm.InputError, match=r"rows 0 and 2 .*: both are for"):
+    with pytest.raises(mm.errors.InputError, match=r"rows 0 and 2 .*: both are for"):
         read(pd.concat([pd.DataFrame(good), pd.DataFrame(good).iloc[:1]]), discount=0.9)
-    with pytest.raises(mm.InputError, match="'b'"):
+    with pytest.raises(mm.errors.InputError, match="'b'"):
         read(pd.DataFrame(good).iloc[:1], discount=0.9)
-    with pytest.raises(mm.InputError, match="must be a data frame"):
+    with pytest.raises(mm.errors.InputError, match="must be a data frame"):
         read([1, 2], discount=0.9)
 
 
@@ -432,7 +432,7 @@ def test_a_wholly_empty_row_is_no_terminal_state():
     )
     try:
         environment = mm.Environment.from_frame(frame, discount=0.9)
-    except mm.InputError:
+    except mm.errors.InputError:
         return
     assert environment.states == ("a", "b")
 
@@ -451,7 +451,7 @@ def test_files_bring_the_environment_back(tmp_path, ending, text):
         frame.to_parquet(path)
     else:
         frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
-    back = mm.read_environment(path, discount=0.9)
+    back = mm.io.read_environment(path, discount=0.9)
     assert back.discount == 0.9
     assert_same(back, environment)
 
@@ -461,13 +461,13 @@ def test_parquet_written_by_pyarrow_and_polars_is_read(tmp_path):
     pyarrow.parquet.write_table(environment.to_frame("pyarrow"), tmp_path / "arrow.parquet")
     environment.to_frame("polars").write_parquet(tmp_path / "polars.parquet")
     for name in ("arrow", "polars"):
-        assert_same(mm.read_environment(tmp_path / f"{name}.parquet", discount=0.9), environment)
+        assert_same(mm.io.read_environment(tmp_path / f"{name}.parquet", discount=0.9), environment)
 
 
 def test_a_spreadsheets_byte_order_mark_other_columns_and_given_terminal_states_are_read(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("from,do,to,p,remark\na,x,b,1,\nb,x,a,0.5,\nb,x,end,0.5,hm\n", encoding="utf-8-sig")
-    environment = mm.read_environment(
+    environment = mm.io.read_environment(
         str(path),
         discount=0.9,
         state="from",
@@ -486,25 +486,25 @@ def test_an_empty_line_at_the_end_of_a_file_adds_no_state(tmp_path):
     path = tmp_path / "environment.csv"
     path.write_text("state,action,next_state,probability\na,x,b,1\nb,x,a,1\n\n")
     try:
-        environment = mm.read_environment(path, discount=0.9)
-    except mm.InputError:
+        environment = mm.io.read_environment(path, discount=0.9)
+    except mm.errors.InputError:
         return  # to refuse it in words would be right as well
     assert environment.states == ("a", "b")
 
 
 def test_files_that_cannot_be_read_are_refused_in_words(tmp_path):
-    with pytest.raises(mm.InputError, match="no file"):
-        mm.read_environment(tmp_path / "missing.csv", discount=0.9)
+    with pytest.raises(mm.errors.InputError, match="no file"):
+        mm.io.read_environment(tmp_path / "missing.csv", discount=0.9)
     (tmp_path / "empty.csv").touch()
-    with pytest.raises(mm.InputError, match="is empty"):
-        mm.read_environment(tmp_path / "empty.csv", discount=0.9)
+    with pytest.raises(mm.errors.InputError, match="is empty"):
+        mm.io.read_environment(tmp_path / "empty.csv", discount=0.9)
     for name in ("table.xlsx", "table.parquet"):
         (tmp_path / name).write_text("state")
-        with pytest.raises(mm.InputError, match=name):
-            mm.read_environment(tmp_path / name, discount=0.9)
+        with pytest.raises(mm.errors.InputError, match=name):
+            mm.io.read_environment(tmp_path / name, discount=0.9)
     (tmp_path / "latin.csv").write_bytes("state,action,next_state,probability\né,x,é,1\n".encode("latin-1"))
-    with pytest.raises(mm.InputError, match="UTF-8"):
-        mm.read_environment(tmp_path / "latin.csv", discount=0.9)
+    with pytest.raises(mm.errors.InputError, match="UTF-8"):
+        mm.io.read_environment(tmp_path / "latin.csv", discount=0.9)
 
 
 # ---- memory ------------------------------------------------------------------------------------------------------
@@ -553,11 +553,11 @@ def test_memory_begins_only_where_it_may():
     assert memory.num_states == 2 + 9
     np.testing.assert_array_equal(memory.start, [1.0] + [0.0] * 10)
     frame = pd.DataFrame({"state": ["b", "c", "a"], "action": [0, 1, 0], "episode": [0, 0, 1], "task": 0})
-    with pytest.raises(mm.InputError, match="'a' comes without a previous one"):
+    with pytest.raises(mm.errors.InputError, match="'a' comes without a previous one"):
         mm.Demonstrations.from_frame(frame, environment, episode="episode").with_memory(memory)
     remembered = mm.Demonstrations.from_frame(frame[:2], environment, episode="episode").with_memory(memory)
     assert [memory.states[s] for s in remembered.state] == ["→b", "b→c"]
-    with pytest.raises(mm.InputError, match="d"):
+    with pytest.raises(mm.errors.InputError, match="d"):
         environment.with_memory(firsts=["d"])
 
 

@@ -28,6 +28,7 @@ from manymotives.experiments.store import opened
 from manymotives.fitting.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.feature_weights import population_weights
+from manymotives.scoring import Score
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(
@@ -255,12 +256,12 @@ GALLERY = {
     "too few tasks": lambda: mm.Demonstrations.from_lists([(["hall"], ["on"])], ROOMS, tasks=["ann", "bob"]),
     "counts of an unknown task": lambda: read(choices()).transition_counts("eve"),
     # ---- files
-    "no file": lambda: mm.read_demonstrations("nowhere.csv"),
-    "an empty file": lambda: mm.read_demonstrations(in_file("empty.csv", b"")),
-    "another kind of file": lambda: mm.read_environment(in_file("choices.docx", b"x"), discount=0.9),
-    "a file with a heading only": lambda: mm.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
-    "a file in Latin-1": lambda: mm.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
-    "a broken Parquet file": lambda: mm.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
+    "no file": lambda: mm.io.read_demonstrations("nowhere.csv"),
+    "an empty file": lambda: mm.io.read_demonstrations(in_file("empty.csv", b"")),
+    "another kind of file": lambda: mm.io.read_environment(in_file("choices.docx", b"x"), discount=0.9),
+    "a file with a heading only": lambda: mm.io.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
+    "a file in Latin-1": lambda: mm.io.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
+    "a broken Parquet file": lambda: mm.io.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
     # ---- planning
     "what choices can show of no environment": lambda: mm.identifiability([[1.0]]),
     "what choices can show of something else": lambda: mm.identifiability(CHAIN, on="states"),
@@ -321,8 +322,8 @@ GALLERY = {
     "a negative spread": lambda: mm.worlds.RandomMDP(spread=-1.0),
     "a concentration of zero": lambda: mm.worlds.DirichletMDP(concentration=0.0),
     "an environment without states": lambda: mm.worlds.RandomMDP(states=0),
-    "a learner that explores too much": lambda: mm.ModelBasedLearner(epsilon=2.0),
-    "a learner without a prior": lambda: mm.ModelBasedLearner(transition_prior=0.0),
+    "a learner that explores too much": lambda: mm.worlds.ModelBasedLearner(epsilon=2.0),
+    "a learner without a prior": lambda: mm.worlds.ModelBasedLearner(transition_prior=0.0),
     # ---- priors and models
     "a negative shape": lambda: mm.Gamma(shape=-1.0, rate=2.0),
     "a rate in words": lambda: mm.Gamma(shape=1.0, rate="slow"),
@@ -348,7 +349,7 @@ GALLERY = {
     "a method not made": lambda: fit(mm.RewardPolicyModel(), mm.Gibbs),
     "a model that is none": lambda: fit(mm.DirichletReward()),
     "no draws": lambda: mm.Gibbs(draws=0),
-    "no patience": lambda: mm.HMC(patience=0),
+    "no rounds": lambda: mm.HMC(max_rounds=0),
     "a device that JAX does not know": lambda: fit(mm.RewardPolicyModel(), mm.HMC(device="abacus")),
     "a device that is none": lambda: fit(mm.RewardPolicyModel(), mm.HMC(device=3)),
     "more chains than a device can hold": lambda: fit(mm.RewardPolicyModel(), mm.HMC(chains=10**8, device="cpu")),
@@ -386,27 +387,33 @@ GALLERY = {
     "rewards of other states": lambda: fit(mm.PolicyOptimalityModel(np.eye(4)), FEW),
     "a reward prior in words": lambda: mm.PolicyOptimalityModel("Dirichlet"),
     "no policy prior": lambda: mm.PolicyOptimalityModel(policy=1.0),
-    "a policy concentration of zero": lambda: mm.DirichletPolicy(0.0),
-    "a rate of zero": lambda: mm.ExponentialOptimality(rate=0.0),
+    "a policy concentration of zero": lambda: mm.optimality.DirichletPolicy(0.0),
+    "a rate of zero": lambda: mm.optimality.ExponentialOptimality(rate=0.0),
     "an optimality that is none": lambda: mm.PolicyOptimalityModel(optimality=1.0),
     "an optimality with a prior of its own": lambda: mm.PolicyOptimalityModel(
         optimality=mm.Gamma(shape=mm.Gamma(shape=1.0, rate=1.0), rate=1.0)
     ),
-    "gaps below zero": lambda: mm.DistributionOptimality(stats.norm(1.0, 1.0)),
-    "a falling distribution function": lambda: mm.DistributionOptimality(lambda gap: np.exp(-np.abs(gap))),
-    "a distribution function of one number": lambda: mm.DistributionOptimality(lambda gap: 1.0 if gap > 1 else 0.0),
-    "no distribution at all": lambda: mm.DistributionOptimality(3.0),
+    "gaps below zero": lambda: mm.optimality.DistributionOptimality(stats.norm(1.0, 1.0)),
+    "a falling distribution function": lambda: mm.optimality.DistributionOptimality(lambda gap: np.exp(-np.abs(gap))),
+    "a distribution function of one number": lambda: mm.optimality.DistributionOptimality(
+        lambda gap: 1.0 if gap > 1 else 0.0
+    ),
+    "no distribution at all": lambda: mm.optimality.DistributionOptimality(3.0),
     "an unknown factorisation": lambda: mm.PolicyOptimalityModel(factorisation="both"),
     "an unknown treatment": lambda: mm.PolicyOptimalityModel(empty_set="ignore"),
     "a concentration for loners": lambda: mm.PolicyOptimalityModel(
         sharing=mm.Separate(), factorisation="policy_given_reward", reward_concentration=1.0
     ),
     "a policy prior too costly": lambda: mm.PolicyOptimalityModel(
-        policy=mm.DirichletPolicy(mm.Gamma(shape=1.0, rate=1.0)), factorisation="policy_given_reward"
+        policy=mm.optimality.DirichletPolicy(mm.Gamma(shape=1.0, rate=1.0)), factorisation="policy_given_reward"
     ),
-    "nobody is that good": lambda: fit(mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9)), FEW),
+    "nobody is that good": lambda: fit(
+        mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.UniformOptimality(1e-9)), FEW
+    ),
     "nobody is that good, the other way": lambda: fit(
-        mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(1e-9), factorisation="policy_given_reward"),
+        mm.PolicyOptimalityModel(
+            np.eye(3), optimality=mm.optimality.UniformOptimality(1e-9), factorisation="policy_given_reward"
+        ),
         FEW,
     ),
     "a number for a given set": lambda: fit(
@@ -417,11 +424,13 @@ GALLERY = {
     "nothing to share": lambda: mm.PolicyOptimalityModel(reward_concentration=1.0),
     "no empty sets there": lambda: mm.PolicyOptimalityModel(factorisation="policy_given_reward", empty_set="drop"),
     "scale-free in words": lambda: mm.PolicyOptimalityModel(scale_free="no"),
-    "a distribution that never gets there": lambda: mm.DistributionOptimality(lambda gap: 0.6 * (np.asarray(gap) > 1)),
-    "a distribution in words": lambda: mm.DistributionOptimality("expon"),
+    "a distribution that never gets there": lambda: mm.optimality.DistributionOptimality(
+        lambda gap: 0.6 * (np.asarray(gap) > 1)
+    ),
+    "a distribution in words": lambda: mm.optimality.DistributionOptimality("expon"),
     "names that no file can hold": lambda: mm.RewardSet(np.eye(2), names=[("a", 1), ("b", 2)]),
     "one name for all": lambda: mm.RewardSet(np.eye(2), names=3),
-    "a bound for half a draw": lambda: mm.theorem_bound(0.5, 0.9),
+    "a bound for half a draw": lambda: mm.optimality.theorem_bound(0.5, 0.9),
     "no rewards to hold against": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((0, 3))),
     "a truth with other rewards": lambda: mm.calibrate(
         mm.PolicyOptimalityModel(np.eye(3)), CHAIN, truth=mm.PolicyOptimalityModel()
@@ -430,8 +439,8 @@ GALLERY = {
     "an unknown device": lambda: mm.OptimalityMonteCarlo(device="tpu"),
     "a loss without a scale": lambda: mm.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True),
     "one policy, not several": lambda: mm.loss_matrix(CHAIN, np.full((3, 2), 0.5), np.ones((1, 3))),
-    "a bound without draws": lambda: mm.theorem_bound(0, 0.9),
-    "an accuracy of zero": lambda: mm.draws_needed(0.0, 0.9),
+    "a bound without draws": lambda: mm.optimality.theorem_bound(0, 0.9),
+    "an accuracy of zero": lambda: mm.optimality.draws_needed(0.0, 0.9),
     "going on with policies": lambda: fit(
         mm.PolicyOptimalityModel(np.eye(3)), FEW, start=fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)
     ),
@@ -460,18 +469,18 @@ GALLERY = {
     "weights of features that are not there": lambda: fit(mm.RewardPolicyModel(), QUICK).weights,
     "findings of features that are not there": lambda: mm.findings.feature_weights(fit(mm.RewardPolicyModel(), QUICK)),
     "a population of weights that has none": lambda: population_weights(weighed(mm.Separate())),
-    "a picture of features by the other name": lambda: mm.plot_weights(weighed()),
-    "a picture of features of nobody": lambda: mm.plot_feature_weights(weighed(), tasks=[]),
-    "a picture of features of somebody else": lambda: mm.plot_feature_weights(weighed(), tasks=["eve"]),
-    "true weights in words": lambda: mm.plot_feature_weights(weighed(), truth=["much", "little"]),
-    "true weights of others": lambda: mm.plot_feature_weights(weighed(), truth=[[1.0, 2.0]]),
+    "a picture of features by the other name": lambda: mm.plots.weights(weighed()),
+    "a picture of features of nobody": lambda: mm.plots.feature_weights(weighed(), tasks=[]),
+    "a picture of features of somebody else": lambda: mm.plots.feature_weights(weighed(), tasks=["eve"]),
+    "true weights in words": lambda: mm.plots.feature_weights(weighed(), truth=["much", "little"]),
+    "true weights of others": lambda: mm.plots.feature_weights(weighed(), truth=[[1.0, 2.0]]),
     "a level above one": lambda: fit(mm.RewardPolicyModel(), QUICK).to_frame(level=95.0),
     "a population of loners": lambda: fit(mm.RewardPolicyModel(sharing=mm.Separate()), QUICK).population(),
     "contrasts of one": lambda: fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK).to_frame("task"),
     "no folder to save to": lambda: fit(mm.RewardPolicyModel(), QUICK).save("nowhere/run.nc"),
-    "maps without coordinates": lambda: mm.plot_maps(ROOMS, {"truth": np.ones((1, 3))}, ["ann"]),
-    "weights of the other model": lambda: mm.plot_weights(fit(mm.RewardPolicyModel(), QUICK)),
-    "weights of too many": lambda: mm.plot_weights(fit(mm.PolicyOptimalityModel(), FEW)),
+    "maps without coordinates": lambda: mm.plots.maps(ROOMS, {"truth": np.ones((1, 3))}, ["ann"]),
+    "weights of the other model": lambda: mm.plots.weights(fit(mm.RewardPolicyModel(), QUICK)),
+    "weights of too many": lambda: mm.plots.weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
     # ---- findings, plots, report
@@ -481,11 +490,11 @@ GALLERY = {
     "a truth of other tasks": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth=np.eye(3)),
     "a truth in words": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", truth="food"),
     "a report in a folder": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "."),
-    "nobody to compare with": lambda: mm.plot_similarity(fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK)),
+    "nobody to compare with": lambda: mm.plots.similarity(fit(mm.RewardPolicyModel(sharing=mm.Pooled()), QUICK)),
     "findings of no draws": lambda: mm.findings.sample_of(fit(mm.RewardPolicyModel(), QUICK), draws=0),
-    "policies of nobody": lambda: mm.plot_policies(fit(mm.RewardPolicyModel(), QUICK), "eve"),
-    "a ladder of nothing": lambda: mm.plot_ladder(CHAIN),
-    "temperatures of the other model": lambda: mm.plot_temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
+    "policies of nobody": lambda: mm.plots.policies(fit(mm.RewardPolicyModel(), QUICK), "eve"),
+    "a comparison of nothing": lambda: mm.plots.comparison(CHAIN),
+    "temperatures of the other model": lambda: mm.plots.temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
     # ---- scores
     "holding out half": lambda: score(hold_out="half"),
     "one fold": lambda: score(folds=1),
@@ -508,8 +517,8 @@ GALLERY = {
     "too few draws to weigh": lambda: mm.score(fit(mm.RewardPolicyModel()), refits=False, hold_out="tasks"),
     "runs of different data": lambda: mm.score({"one": fit(mm.RewardPolicyModel()), "other": another_fit()}),
     "an unknown rung": lambda: score(mm.RewardPolicyModel(), method=QUICK, beside=()).against("luck"),
-    "no score there": lambda: mm.Score.load("nowhere.json"),
-    "a file that is no score": lambda: mm.Score.load(in_file("notes.json", b"[]")),
+    "no score there": lambda: Score.load("nowhere.json"),
+    "a file that is no score": lambda: Score.load(in_file("notes.json", b"[]")),
     # ---- baselines
     "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
     "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),
@@ -543,18 +552,18 @@ GALLERY = {
     "a walk of nobody": lambda: baseline("policy_walk", chains=0),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
-    "an environment that Gymnasium does not have": lambda: mm.from_gymnasium("Kitchen-v9", discount=0.9),
+    "an environment that Gymnasium does not have": lambda: mm.io.from_gymnasium("Kitchen-v9", discount=0.9),
     # ---- environments estimated from data, trajectories of other libraries
     "nothing to estimate from": lambda: mm.estimate_environment(
         mm.Demonstrations.from_lists([(["hall"], ["on"])]), discount=0.9
     ),
     "choices in a terminal state": lambda: mm.estimate_environment(CHAIN_DATA, discount=0.9, terminal=[0]),
-    "not a trajectory": lambda: mm.from_trajectories([([0], [1])]),
-    "trajectories of numbers that are not whole": lambda: mm.from_trajectories([Trajectory([0.5, 1.0], [0])]),
-    "trajectories of pictures": lambda: mm.from_trajectories([Trajectory(np.zeros((2, 3, 3)), [0])]),
-    "a trajectory beyond the environment": lambda: mm.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
-    "not a Minari dataset": lambda: mm.from_minari(7),
-    "Minari's continuous spaces": lambda: mm.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
+    "not a trajectory": lambda: mm.io.from_trajectories([([0], [1])]),
+    "trajectories of numbers that are not whole": lambda: mm.io.from_trajectories([Trajectory([0.5, 1.0], [0])]),
+    "trajectories of pictures": lambda: mm.io.from_trajectories([Trajectory(np.zeros((2, 3, 3)), [0])]),
+    "a trajectory beyond the environment": lambda: mm.io.from_trajectories([Trajectory([0, 7], [0])], CHAIN),
+    "not a Minari dataset": lambda: mm.io.from_minari(7),
+    "Minari's continuous spaces": lambda: mm.io.from_minari(SimpleNamespace(spec=CONTINUOUS, iterate_episodes=list)),
     # ---- environments that are not known
     "a belief of negative counts": lambda: belief(-np.ones((3, 2, 3))),
     "a belief of nothing": lambda: belief(prior=0.0),
@@ -644,7 +653,7 @@ def expected():
 @pytest.mark.parametrize("name", GALLERY)
 def test_bad_input_is_told_what_is_wrong(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(mm.InputError) as caught:
+    with pytest.raises(mm.errors.InputError) as caught:
         GALLERY[name]()
     assert str(caught.value) == expected()[name]
 

@@ -87,12 +87,12 @@ def test_trajectories_of_imitation():
         Trajectory(np.array([0, 4, 8]), np.array([1, 1]), None, False),
         Trajectory(np.array([[0], [1]]), np.array([2]), None, True),
     ]
-    lake = mm.from_gymnasium("FrozenLake-v1", discount=0.9)
-    demos = mm.from_trajectories(walks, lake, tasks=["ann", "bob"])
+    lake = mm.io.from_gymnasium("FrozenLake-v1", discount=0.9)
+    demos = mm.io.from_trajectories(walks, lake, tasks=["ann", "bob"])
     assert demos.tasks == ("ann", "bob")
     assert demos.counts.sum() == 3
     assert demos.counts[0, 4, 1] == demos.counts[1, 0, 2] == 1
-    alone = mm.from_trajectories(walks)
+    alone = mm.io.from_trajectories(walks)
     assert (alone.num_tasks, alone.num_episodes, alone.states) == (1, 2, (0, 1, 4, 8))
 
 
@@ -113,17 +113,17 @@ def test_datasets_of_minari(tmp_path, monkeypatch):
     about = {"algorithm_name": "chance", "code_permalink": "-", "author": "-", "author_email": "-", "description": "-"}
     dataset = collector.create_dataset("lake/chance-v0", **about)
     collector.close()
-    lake = mm.from_gymnasium("FrozenLake-v1", discount=0.9)
+    lake = mm.io.from_gymnasium("FrozenLake-v1", discount=0.9)
     expected = np.zeros((16, 4), dtype=int)
     np.add.at(expected, (visited, taken), 1)
     for given in (dataset, "lake/chance-v0"):
-        demos = mm.from_minari(given, lake)
+        demos = mm.io.from_minari(given, lake)
         assert demos.tasks == ("lake/chance-v0",)
         assert demos.num_episodes == 3
         assert demos.warnings == ()
         np.testing.assert_array_equal(demos.counts[0], expected)
-    both = mm.from_minari({"ann": dataset, "bob": dataset}, lake)
+    both = mm.io.from_minari({"ann": dataset, "bob": dataset}, lake)
     assert both.tasks == ("ann", "bob")
     np.testing.assert_array_equal(both.counts[1], expected)
-    with pytest.raises(mm.InputError, match="Minari finds no dataset 'lake/none-v0' here"):
-        mm.from_minari("lake/none-v0")
+    with pytest.raises(mm.errors.InputError, match="Minari finds no dataset 'lake/none-v0' here"):
+        mm.io.from_minari("lake/none-v0")

@@ -40,7 +40,7 @@ def test_without_choices_sparse_populations_are_as_before(rate):
     model = mm.RewardPolicyModel(
         mm.DirichletReward(concentration=mm.Gamma(shape=1.0, rate=rate)), mm.Softmax(inverse_temperature=1e-9)
     )
-    method = mm.HMC(chains=4, draws=400, warmup=200, thin=8, patience=1)
+    method = mm.HMC(chains=4, draws=400, warmup=200, thin=8, max_rounds=1)
     drawn = mm.fit(model, environment, demonstrations, method, seed=1, progress=False).data["posterior"].dataset
     thinned = drawn["reward_concentration"].values[:, ::8].reshape(-1, 3)
     for values in thinned.T:

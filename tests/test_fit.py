@@ -25,7 +25,7 @@ from places import HOUSE
 RNG = np.random.default_rng(0)
 CHAIN = mm.worlds.Chain(states=3, discount=0.9)
 METHODS = {
-    "HMC": mm.HMC(chains=2, draws=30, warmup=40, thin=1, patience=1),
+    "HMC": mm.HMC(chains=2, draws=30, warmup=40, thin=1, max_rounds=1),
     "Gibbs": mm.Gibbs(chains=2, draws=30, warmup=40, thin=2),
     "Metropolis": mm.Metropolis(chains=2, draws=30, warmup=40, thin=2),
     "NestedMonteCarlo": mm.NestedMonteCarlo(draws=60, inner=40),
@@ -87,12 +87,12 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
     assert (frame["lower"] <= frame["upper"]).all()
     assert {"p_positive", "mean"} <= set(found.to_frame("state").columns)
     if sharing == "Pooled":
-        with pytest.raises(mm.InputError, match="nothing to compare"):
+        with pytest.raises(mm.errors.InputError, match="nothing to compare"):
             found.to_frame("task")
     else:
         assert set(found.to_frame("task")["other_task"]) == {"bob"}
     if sharing == "Separate":
-        with pytest.raises(mm.InputError, match="no population"):
+        with pytest.raises(mm.errors.InputError, match="no population"):
             found.population()
     else:
         assert found.population()["reward"].sizes["draw"] == found.rewards.sizes["draw"]
@@ -225,7 +225,7 @@ def test_going_on_is_one_long_run(kind, tmp_path):
     third = mm.fit(model, CHAIN, data, kind(draws=5, **settings), seed=4, start=joined)
     assert third.rewards.sizes["draw"] == 75
     other = mm.worlds.Chain(states=3, discount=0.5)
-    with pytest.raises(mm.InputError, match="cannot be gone on from"):
+    with pytest.raises(mm.errors.InputError, match="cannot be gone on from"):
         mm.fit(model, other, data, kind(draws=5, **settings), start=joined)
 
 
@@ -349,8 +349,8 @@ def test_recovery_and_its_pictures(tmp_path):
     assert 0.7 <= found.coverage <= 1.0
     assert set(found.losses.columns) == {"task", "inferred", "demonstrator", "copied"}
     assert "Recovery of 6 tasks" in repr(found)
-    mm.plot_recovery(found)
-    mm.plot_rewards(found.posterior, truth=found.rewards)
+    mm.plots.recovery(found)
+    mm.plots.rewards(found.posterior, truth=found.rewards)
     given = np.eye(3)
     assert np.array_equal(
         mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=3, steps=9, rewards=given, method=METHODS["Gibbs"]).rewards,

@@ -43,7 +43,7 @@ def best_values(table, num_states, num_actions, discount):
 def both(source, discount):
     """Our environment's plan and Gymnasium's values."""
     raw = source.unwrapped
-    environment = mm.from_gymnasium(source, discount=discount)
+    environment = mm.io.from_gymnasium(source, discount=discount)
     num_states, num_actions = int(raw.observation_space.n), int(raw.action_space.n)
     expected = best_values(raw.P, num_states, num_actions, discount)
     return environment, mm.plan(environment, environment.reward, on="state_action"), expected
@@ -76,15 +76,15 @@ def test_optimal_values_are_those_of_plain_value_iteration(case):
 
 def test_values_that_are_known_from_elsewhere():
     """FrozenLake 4x4 at γ = 0.99 is worth 0.542 (a textbook number); the shortest walk along the cliff has 13 steps."""
-    lake = mm.from_gymnasium(gymnasium.make(latest("FrozenLake"), is_slippery=True), discount=0.99)
+    lake = mm.io.from_gymnasium(gymnasium.make(latest("FrozenLake"), is_slippery=True), discount=0.99)
     assert lake.start @ mm.plan(lake, lake.reward, on="state_action").value == pytest.approx(0.542, abs=5e-4)
-    cliff = mm.from_gymnasium(gymnasium.make(latest("CliffWalking")), discount=0.99)
+    cliff = mm.io.from_gymnasium(gymnasium.make(latest("CliffWalking")), discount=0.99)
     steps = -(1 - 0.99**13) / (1 - 0.99)
     assert cliff.start @ mm.plan(cliff, cliff.reward, on="state_action").value == pytest.approx(steps, abs=TOLERANCE)
 
 
 def test_holes_and_the_goal_of_the_lake_are_terminal():
-    lake = mm.from_gymnasium(latest("FrozenLake"), discount=0.99)
+    lake = mm.io.from_gymnasium(latest("FrozenLake"), discount=0.99)
     assert lake.num_states == 16
     assert np.flatnonzero(lake.is_terminal).tolist() == [5, 7, 11, 12, 15]
     assert not lake.available[lake.is_terminal].any()
@@ -96,7 +96,7 @@ def test_holes_and_the_goal_of_the_lake_are_terminal():
 
 def test_a_name_and_an_environment_give_the_same():
     name = latest("Taxi")
-    first, second = mm.from_gymnasium(name, discount=0.9), mm.from_gymnasium(gymnasium.make(name), discount=0.9)
+    first, second = mm.io.from_gymnasium(name, discount=0.9), mm.io.from_gymnasium(gymnasium.make(name), discount=0.9)
     assert sp.issparse(first.transitions)
     assert first.states == second.states
     assert abs(first.matrix - second.matrix).max() == 0
@@ -226,5 +226,5 @@ def test_random_tables_with_endings_anywhere_have_the_values_of_plain_value_iter
 
 
 def test_environments_without_a_table_are_refused():
-    with pytest.raises(mm.InputError, match="transition table"):
-        mm.from_gymnasium(gymnasium.make(latest("CartPole")), discount=0.9)
+    with pytest.raises(mm.errors.InputError, match="transition table"):
+        mm.io.from_gymnasium(gymnasium.make(latest("CartPole")), discount=0.9)

@@ -153,11 +153,11 @@ def test_fit_goes_on_until_the_chains_have_mixed():
     chain = mm.worlds.Chain(states=3, discount=0.9)
     demonstrations = mm.simulate(chain, [[0.2, 0.0, 0.8]], mm.Softmax(4.0), steps=30, seed=0)
     model = mm.RewardPolicyModel(mm.DirichletReward(1.0), mm.Softmax(4.0))
-    short = mm.HMC(draws=60, warmup=60, thin=2, patience=1)
+    short = mm.HMC(draws=60, warmup=60, thin=2, max_rounds=1)
     impatient = mm.fit(model, chain, demonstrations, short, progress=False)
     assert impatient.rewards.sizes["draw"] == 60
     assert any("effective sample size" in warning for warning in impatient.warnings)
-    patient = mm.fit(model, chain, demonstrations, mm.HMC(draws=60, warmup=60, thin=2, patience=40), progress=False)
+    patient = mm.fit(model, chain, demonstrations, mm.HMC(draws=60, warmup=60, thin=2, max_rounds=40), progress=False)
     assert patient.rewards.sizes["draw"] > 60
     assert patient.rewards.sizes["draw"] % 60 == 0
     assert not any("effective" in warning or "R-hat" in warning for warning in patient.warnings)

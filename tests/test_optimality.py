@@ -86,7 +86,7 @@ def test_every_model_gives_a_whole_posterior(reward, sharing, factorisation, tmp
     if model.shares_rewards or sharing == "Pooled":
         assert made.population()["reward"].dims == ("chain", "draw", *cells)
     else:
-        with pytest.raises(mm.InputError, match="do not inform each other"):
+        with pytest.raises(mm.errors.InputError, match="do not inform each other"):
             made.population()
 
 
@@ -99,7 +99,7 @@ def test_a_table_of_rewards_brings_its_names():
     assert made.weights["candidate"].values.tolist() == ["eat", "rest"]
     assert made.reward_set.sel(candidate="eat", state="kitchen") == 1.0
     assert made.reward_set.sel(candidate="rest", state="garden") == 1.0
-    with pytest.raises(mm.InputError, match="the rewards of the set: unknown state 'attic'"):
+    with pytest.raises(mm.errors.InputError, match="the rewards of the set: unknown state 'attic'"):
         mm.fit(
             mm.PolicyOptimalityModel(table.rename(columns={"hall": "attic"})), HOUSE, demonstrations(), progress=False
         )
@@ -108,7 +108,7 @@ def test_a_table_of_rewards_brings_its_names():
 def test_policies_that_are_not_kept_have_the_same_mean(monkeypatch):
     counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
     for empty_set in ("condition", "drop", "prior"):
-        model = mm.PolicyOptimalityModel(SET, optimality=mm.ExponentialOptimality(20.0), empty_set=empty_set)
+        model = mm.PolicyOptimalityModel(SET, optimality=mm.optimality.ExponentialOptimality(20.0), empty_set=empty_set)
         kept = run(model, TRIANGLE, counts)
         monkeypatch.setattr("manymotives.inference.optimality.rewards_given_policies.LARGEST_POLICIES", 0)
         lost = run(model, TRIANGLE, counts)
@@ -120,7 +120,9 @@ def test_policies_that_are_not_kept_have_the_same_mean(monkeypatch):
 
 def test_a_reward_of_no_weight_is_nobodys():
     strict = mm.PolicyOptimalityModel(
-        mm.RewardSet(np.eye(3), weights=[1.0, 1.0, 0.0]), mm.DirichletPolicy(0.5), mm.ExponentialOptimality(3000.0)
+        mm.RewardSet(np.eye(3), weights=[1.0, 1.0, 0.0]),
+        mm.optimality.DirichletPolicy(0.5),
+        mm.optimality.ExponentialOptimality(3000.0),
     )
     best = 1000 * mm.plan(TRIANGLE, np.eye(3)).policy
     for factorisation in ("reward_given_policy", "policy_given_reward"):
@@ -136,8 +138,8 @@ def test_a_strict_prior_does_not_rule_out_who_is_good():
     best = 1000 * mm.plan(TRIANGLE, goals[:1]).policy
     model = mm.PolicyOptimalityModel(
         goals,
-        mm.DirichletPolicy(1.0),
-        mm.UniformOptimality(0.02),
+        mm.optimality.DirichletPolicy(1.0),
+        mm.optimality.UniformOptimality(0.02),
         sharing=mm.Separate(),
         factorisation="policy_given_reward",
     )
@@ -153,13 +155,13 @@ def test_names_of_rewards_are_kept(tmp_path):
 
 
 def test_a_distribution_is_saved_by_name(tmp_path):
-    prior = mm.DistributionOptimality(stats.weibull_min(1.5, scale=2.0))
+    prior = mm.optimality.DistributionOptimality(stats.weibull_min(1.5, scale=2.0))
     made = mm.fit(mm.PolicyOptimalityModel(np.eye(3), optimality=prior), HOUSE, demonstrations(), progress=False)
     assert "weibull_min(1.5, scale=2.0)" in json.loads(made.data.attrs["model"])["optimality"]["distribution"]
     made.save(tmp_path / "run.nc")
     back = mm.load(tmp_path / "run.nc")
     np.testing.assert_array_equal(back.policies(), made.policies())
-    with pytest.raises(mm.InputError, match="holds only the name"):
+    with pytest.raises(mm.errors.InputError, match="holds only the name"):
         mm.fit(back.model, HOUSE, demonstrations(), progress=False)
 
 
@@ -172,7 +174,7 @@ def test_as_printed_other_tasks_say_nothing():
     counts = rng.integers(0, 9, size=(3, 3, 2))
     others = counts.copy()
     others[1:] = rng.integers(0, 9, size=(2, 3, 2))
-    model = mm.PolicyOptimalityModel(SET, optimality=mm.ExponentialOptimality(5.0))
+    model = mm.PolicyOptimalityModel(SET, optimality=mm.optimality.ExponentialOptimality(5.0))
     np.testing.assert_array_equal(run(model, TRIANGLE, counts).weights[0], run(model, TRIANGLE, others).weights[0])
     shared = replace(model, factorisation="policy_given_reward", reward_concentration=0.5)
     difference = run(shared, TRIANGLE, counts).weights[0] - run(shared, TRIANGLE, others).weights[0]
@@ -191,7 +193,9 @@ def test_many_optimal_choices_find_the_reward():
     """Which of the rewards of a set were they acting on? With enough choices and a strict prior, there is no doubt."""
     wishes = np.eye(3)
     best = mm.plan(TRIANGLE, wishes).policy
-    model = mm.PolicyOptimalityModel(wishes, mm.DirichletPolicy(0.5), mm.ExponentialOptimality(20.0))
+    model = mm.PolicyOptimalityModel(
+        wishes, mm.optimality.DirichletPolicy(0.5), mm.optimality.ExponentialOptimality(20.0)
+    )
     for factorisation in ("reward_given_policy", "policy_given_reward"):
         found = run(replace(model, factorisation=factorisation), TRIANGLE, 1000 * best)
         assert (found.weights.argmax(axis=1) == np.arange(3)).all()
@@ -238,14 +242,14 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
 
 def test_pictures():
     made = mm.fit(mm.PolicyOptimalityModel(np.eye(3)), HOUSE, demonstrations(), progress=False)
-    assert mm.plot_weights(made).get_title() == "Which reward each task has"
-    assert "in units of value" in mm.plot_optimality(made).get_xlabel()
-    mm.plot_rewards(made)
+    assert mm.plots.weights(made).get_title() == "Which reward each task has"
+    assert "in units of value" in mm.plots.optimality(made).get_xlabel()
+    mm.plots.rewards(made)
     plt.close("all")
 
 
 def test_a_small_concentration_does_not_underflow():
-    policies = mm.DirichletPolicy().draw(
+    policies = mm.optimality.DirichletPolicy().draw(
         np.random.default_rng(0), np.full(1000, 1e-3), np.zeros((3, 2)), np.ones((3, 2), bool)
     )
     assert np.isfinite(policies).all()
@@ -271,11 +275,11 @@ def test_warnings_say_what_a_statistician_would():
     assert any("nobody was seen to choose in 1 of 3 states ('2')" in warning for warning in made.warnings)
     assert any("2 of 2 tasks were never seen" in warning for warning in made.warnings)
 
-    sharp = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.UniformOptimality(0.6))
+    sharp = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.UniformOptimality(0.6))
     made = mm.fit(sharp, TRIANGLE, demonstrations(TRIANGLE), progress=False)
     assert any("lose more than the prior of the optimality gap allows" in warning for warning in made.warnings)
 
-    blind = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.ExponentialOptimality(20.0))
+    blind = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.ExponentialOptimality(20.0))
     made = mm.fit(blind, TRIANGLE, demonstrations(TRIANGLE), progress=False)
     assert any("lose more than the prior of the gap foresaw" in warning for warning in made.warnings)
 

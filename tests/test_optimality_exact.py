@@ -29,14 +29,14 @@ HOUSE = mm.Environment(  # a terminal state, and an action that does not exist e
     terminal=[3],
 )
 PRIORS = {
-    "exponential": (mm.ExponentialOptimality(1.3), stats.expon(scale=1 / 1.3)),
+    "exponential": (mm.optimality.ExponentialOptimality(1.3), stats.expon(scale=1 / 1.3)),
     "gamma": (mm.Gamma(shape=2.5, rate=2.0), stats.gamma(2.5, scale=0.5)),
     "half-normal": (mm.HalfNormal(scale=1.2), stats.halfnorm(scale=1.2)),
     "log-normal": (mm.LogNormal(mean=0.0, scale=0.7), stats.lognorm(0.7)),
-    "bounded": (mm.DistributionOptimality(stats.beta(1.5, 2.0)), stats.beta(1.5, 2.0)),
-    "uniform": (mm.UniformOptimality(3.0), stats.uniform(0.0, 3.0)),
-    "of scipy": (mm.DistributionOptimality(stats.weibull_min(1.5)), stats.weibull_min(1.5)),
-    "a function": (mm.DistributionOptimality(stats.weibull_min(1.5).cdf), stats.weibull_min(1.5)),
+    "bounded": (mm.optimality.DistributionOptimality(stats.beta(1.5, 2.0)), stats.beta(1.5, 2.0)),
+    "uniform": (mm.optimality.UniformOptimality(3.0), stats.uniform(0.0, 3.0)),
+    "of scipy": (mm.optimality.DistributionOptimality(stats.weibull_min(1.5)), stats.weibull_min(1.5)),
+    "a function": (mm.optimality.DistributionOptimality(stats.weibull_min(1.5).cdf), stats.weibull_min(1.5)),
 }
 
 
@@ -65,14 +65,14 @@ def test_loss_matrix(world, on):
         rewards = rng.normal(size=shape)
         if on == "state_action":
             rewards[:, 3] = 0.0
-        policies = mm.DirichletPolicy().draw(rng, np.ones(9), np.zeros((4, 2)), environment.available)
+        policies = mm.optimality.DirichletPolicy().draw(rng, np.ones(9), np.zeros((4, 2)), environment.available)
     elif world == "sparse":
         environment = mm.worlds.GridWorld((13, 13), discount=0.9)
         rng = np.random.default_rng(2)
         rewards = rng.random((3, 169) if on == "state" else (3, 169, environment.num_actions))
         rewards = rewards * environment.available if on == "state_action" else rewards
         counts = np.zeros(environment.available.shape)
-        policies = mm.DirichletPolicy().draw(rng, np.ones(2), counts, environment.available)
+        policies = mm.optimality.DirichletPolicy().draw(rng, np.ones(2), counts, environment.available)
     else:
         size = {"states": 19, "rewards": 18, "policies": 17} if world == "wide" else {}
         environment, rewards, policies, _ = random_problem(0, on=on, **size)
@@ -144,7 +144,7 @@ def test_atoms_count_to_the_right_of_a_loss():
         return 0.5 * (gap >= 0.5) + 0.5 * (gap >= 2.0)
 
     losses, measure = np.array([[0.2, 0.5, 1.0]]), np.array([0.2, 0.3, 0.5])
-    found = integrate(losses, measure, mm.DistributionOptimality(steps), np.array([[0.3, 0.5]]))
+    found = integrate(losses, measure, mm.optimality.DistributionOptimality(steps), np.array([[0.3, 0.5]]))
     np.testing.assert_allclose(found.weights[0], [0.5 + 0.5 * 0.2, 0.5 * 0.3, 0.5 * 0.5])
     expected = plain.conditional_weights_by_sum(losses[0], measure, lambda x: 1 - steps(x), "condition")
     np.testing.assert_allclose(found.weights[0], expected)
@@ -153,8 +153,8 @@ def test_atoms_count_to_the_right_of_a_loss():
 def test_nothing_underflows_that_matters():
     """A rate at which every mass is below the smallest number: only ratios count."""
     losses, measure = np.array([[3.0, 3.001, 4.0]]), np.full(3, 1 / 3)
-    sharp = integrate(losses, measure, mm.ExponentialOptimality(1000.0), np.array([[0.5, 0.5]]))
-    shifted = integrate(losses - 3.0, measure, mm.ExponentialOptimality(1000.0), np.array([[0.5, 0.5]]))
+    sharp = integrate(losses, measure, mm.optimality.ExponentialOptimality(1000.0), np.array([[0.5, 0.5]]))
+    shifted = integrate(losses - 3.0, measure, mm.optimality.ExponentialOptimality(1000.0), np.array([[0.5, 0.5]]))
     np.testing.assert_allclose(sharp.weights, shifted.weights, rtol=1e-10)
     assert sharp.log_mass[0] == -3000.0
 
@@ -182,7 +182,11 @@ def test_gammas_reach_as_far_as_anybody_asks():
 def test_a_very_sharp_prior_draws_what_it_weighs():
     """Gaps that differ from the smallest loss by less than rounding still admit that reward."""
     losses = np.random.default_rng(9).random((200, 6))
-    for optimality in (mm.ExponentialOptimality(1e17), mm.HalfNormal(scale=1e-9), mm.Gamma(shape=2.0, rate=1e6)):
+    for optimality in (
+        mm.optimality.ExponentialOptimality(1e17),
+        mm.HalfNormal(scale=1e-9),
+        mm.Gamma(shape=2.0, rate=1e6),
+    ):
         found = integrate(losses, np.full(6, 1 / 6), optimality, 1.0 - np.random.default_rng(0).random((200, 2)))
         assert (found.drawn == losses.argmin(axis=1)).all()
         assert (found.gap > found.loss).all()
@@ -194,7 +198,9 @@ def test_drawn_rewards_have_their_weights():
     losses = np.repeat(rng.gamma(1.0, 1.0, size=(1, 6)), 20_000, axis=0)
     measure = rng.dirichlet(np.ones(6))
     for within in (True, False):
-        found = integrate(losses, measure, mm.ExponentialOptimality(1.0), 1.0 - rng.random((20_000, 2)), within=within)
+        found = integrate(
+            losses, measure, mm.optimality.ExponentialOptimality(1.0), 1.0 - rng.random((20_000, 2)), within=within
+        )
         inside = np.exp(found.log_mass[0])
         expected = found.weights[0] if within else inside * found.weights[0] + (1 - inside) * measure
         observed = np.bincount(found.drawn, minlength=6)
@@ -206,7 +212,7 @@ def test_drawn_rewards_have_their_weights():
 # ---- Algorithm 2 ----------------------------------------------------------------------------------------------------
 
 
-class Given(mm.DirichletPolicy):
+class Given(mm.optimality.DirichletPolicy):
     """Policies [K, M, S, A] that somebody else has drawn, the first of each task first."""
 
     def __init__(self, policies):
@@ -230,17 +236,17 @@ def test_algorithm_2_is_the_plain_loop(empty):
 
     def weights(policy, draws, seed=0):
         model = mm.PolicyOptimalityModel(
-            mm.RewardSet(rewards, measure), policy, mm.ExponentialOptimality(2.0), empty_set=empty
+            mm.RewardSet(rewards, measure), policy, mm.optimality.ExponentialOptimality(2.0), empty_set=empty
         )
         target = model.target(environment, ("a", "b"), counts)
         return mm.OptimalityMonteCarlo(draws=draws).run(target, seed=seed, progress=Progress(False))
 
     np.testing.assert_allclose(weights(Given(policies), 60).weights, expected, atol=1e-10)
-    several = np.stack([weights(mm.DirichletPolicy(0.7), 2000, seed).weights for seed in range(20)])
+    several = np.stack([weights(mm.optimality.DirichletPolicy(0.7), 2000, seed).weights for seed in range(20)])
     long, _ = plain.algorithm2(np.random.default_rng(1), *settings, 400, empty)
     error = np.sqrt(20 * several.var(axis=0, ddof=1) * 2000 / 400 / 20 + several.var(axis=0, ddof=1) / 20)
     assert np.abs((several.mean(axis=0) - long) / error).max() < 4.0
-    drawn = weights(mm.DirichletPolicy(0.7), 20_000)
+    drawn = weights(mm.optimality.DirichletPolicy(0.7), 20_000)
     for m in range(2):
         observed = np.bincount(drawn.index[0, :, m], minlength=6)
         assert stats.chisquare(observed, 20_000 * drawn.weights[m]).pvalue > 1e-3
@@ -252,7 +258,7 @@ def test_the_concentration_of_policies_is_integrated_out():
     available = np.ones((5, 3), dtype=bool)
     available[2, 1] = False
     counts[:, 2, 1] = 0.0
-    prior = mm.DirichletPolicy(mm.Gamma(shape=2.0, rate=1.0))
+    prior = mm.optimality.DirichletPolicy(mm.Gamma(shape=2.0, rate=1.0))
     drawn = prior.draw_concentrations(rng, 20_000, counts, available)
     grid = np.linspace(-5.0, 4.0, 1500)
     mass = plain.concentration_posterior(
@@ -265,7 +271,7 @@ def test_drawing_the_measure_anew_changes_nothing():
     """What docs/optimality-theory.md proves: the mean of λ_j / λ(A) over λ ~ Dirichlet(κ λ) is that of λ itself."""
     rng = np.random.default_rng(8)
     losses, measure = rng.gamma(1.0, 1.0, size=(1, 5)), rng.dirichlet(np.ones(5))
-    fixed = integrate(losses, measure, mm.ExponentialOptimality(1.0), np.full((1, 2), 0.5)).weights[0]
+    fixed = integrate(losses, measure, mm.optimality.ExponentialOptimality(1.0), np.full((1, 2), 0.5)).weights[0]
     drawn = rng.dirichlet(2.0 * measure, size=4000)
     each = [plain.conditional_weights_by_sum(losses[0], own, lambda x: np.exp(-x), "condition") for own in drawn]
     error = np.std(each, axis=0) / np.sqrt(4000)
@@ -281,7 +287,9 @@ def test_the_likelihood_of_a_reward():
     expected, error = plain.policy_given_reward_likelihood(
         np.random.default_rng(0), *arrays(environment), counts, rewards, stats.expon(scale=0.4).sf, 0.7, 1500
     )
-    model = mm.PolicyOptimalityModel(rewards, mm.DirichletPolicy(0.7), mm.ExponentialOptimality(2.5))
+    model = mm.PolicyOptimalityModel(
+        rewards, mm.optimality.DirichletPolicy(0.7), mm.optimality.ExponentialOptimality(2.5)
+    )
     target = model.target(environment, ("a", "b"), counts)
     contest = Contest.between(environment, rewards)
     spoken, size = _likelihoods(target, contest, np.full(4, 0.25), 40_000, 0, Progress(False))
@@ -359,5 +367,5 @@ def test_the_device_says_the_same(name, empty):
 def test_a_device_that_is_not_there():
     environment, rewards, *_ = random_problem(0)
     target = mm.PolicyOptimalityModel(rewards).target(environment, ("a",), np.zeros((1, 4, 3)))
-    with pytest.raises(mm.InputError, match="JAX finds none here"):
+    with pytest.raises(mm.errors.InputError, match="JAX finds none here"):
         mm.OptimalityMonteCarlo(device="gpu").run(target, seed=0, progress=Progress(False))

@@ -23,13 +23,15 @@ SET = mm.RewardSet(
 
 
 def test_the_theorem_and_its_inverse():
-    assert mm.theorem_bound(1000, 0.95) == pytest.approx((2 + 0.5 * np.sqrt(np.log(1000))) / (0.05 * np.sqrt(1000)))
-    assert mm.theorem_bound(1000, 0.95, states=1) == mm.theorem_bound(1000, 0.95)
+    assert mm.optimality.theorem_bound(1000, 0.95) == pytest.approx(
+        (2 + 0.5 * np.sqrt(np.log(1000))) / (0.05 * np.sqrt(1000))
+    )
+    assert mm.optimality.theorem_bound(1000, 0.95, states=1) == mm.optimality.theorem_bound(1000, 0.95)
     for accuracy in (0.5, 2.0, 100.0):
         for states in (None, 64):
-            needed = mm.draws_needed(accuracy, 0.9, states)
-            assert mm.theorem_bound(needed, 0.9, states) <= accuracy
-            assert needed == 1 or mm.theorem_bound(needed - 1, 0.9, states) > accuracy
+            needed = mm.optimality.draws_needed(accuracy, 0.9, states)
+            assert mm.optimality.theorem_bound(needed, 0.9, states) <= accuracy
+            assert needed == 1 or mm.optimality.theorem_bound(needed - 1, 0.9, states) > accuracy
 
 
 def test_theorem_1_holds_and_a_smaller_bound_does_not():
@@ -42,7 +44,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
     rng = np.random.default_rng(3)
     values = mm.plan(TRIANGLE, rewards).value
     counts = rng.integers(0, 6, size=(1, 3, 2))
-    model = mm.PolicyOptimalityModel(rewards, optimality=mm.ExponentialOptimality(8.0))
+    model = mm.PolicyOptimalityModel(rewards, optimality=mm.optimality.ExponentialOptimality(8.0))
     ratios = {}
     for size in (10, 100):
         target = model.target(TRIANGLE, ("a",), counts.astype(float))
@@ -53,7 +55,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
         error = np.abs(weights.reshape(1000, size, 12).mean(axis=1) @ values - truth).max(axis=1)
         mean, standard_error = error.mean(), error.std() / np.sqrt(1000)
         for states in (None, 3):
-            bound = mm.theorem_bound(size, TRIANGLE.discount, states)
+            bound = mm.optimality.theorem_bound(size, TRIANGLE.discount, states)
             assert mean + 4 * standard_error < bound
             assert mean - 4 * standard_error > bound / 100  # the control: it is seen to be false
             ratios[size, states] = bound / mean
@@ -64,28 +66,37 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
 
 
 STORIES = {
-    "condition": mm.PolicyOptimalityModel(SET, mm.DirichletPolicy(0.7), mm.ExponentialOptimality(3.0)),
-    "drop": mm.PolicyOptimalityModel(SET, mm.DirichletPolicy(0.7), mm.HalfNormal(scale=0.4), empty_set="drop"),
-    "prior": mm.PolicyOptimalityModel(SET, mm.DirichletPolicy(0.7), mm.ExponentialOptimality(3.0), empty_set="prior"),
+    "condition": mm.PolicyOptimalityModel(
+        SET, mm.optimality.DirichletPolicy(0.7), mm.optimality.ExponentialOptimality(3.0)
+    ),
+    "drop": mm.PolicyOptimalityModel(
+        SET, mm.optimality.DirichletPolicy(0.7), mm.HalfNormal(scale=0.4), empty_set="drop"
+    ),
+    "prior": mm.PolicyOptimalityModel(
+        SET, mm.optimality.DirichletPolicy(0.7), mm.optimality.ExponentialOptimality(3.0), empty_set="prior"
+    ),
     "concentration": mm.PolicyOptimalityModel(
-        SET, mm.DirichletPolicy(mm.Gamma(shape=2.0, rate=2.0)), mm.Gamma(shape=2.0, rate=6.0)
+        SET, mm.optimality.DirichletPolicy(mm.Gamma(shape=2.0, rate=2.0)), mm.Gamma(shape=2.0, rate=6.0)
     ),
     "few": mm.PolicyOptimalityModel(
         SET,
-        mm.DirichletPolicy(0.7),
-        mm.ExponentialOptimality(6.0),
+        mm.optimality.DirichletPolicy(0.7),
+        mm.optimality.ExponentialOptimality(6.0),
         factorisation="policy_given_reward",
         reward_concentration=0.1,
     ),
     "other way": mm.PolicyOptimalityModel(
         SET,
-        mm.DirichletPolicy(0.7),
-        mm.ExponentialOptimality(6.0),
+        mm.optimality.DirichletPolicy(0.7),
+        mm.optimality.ExponentialOptimality(6.0),
         sharing=mm.Separate(),
         factorisation="policy_given_reward",
     ),
     "shared": mm.PolicyOptimalityModel(
-        SET, mm.DirichletPolicy(0.7), mm.ExponentialOptimality(6.0), factorisation="policy_given_reward"
+        SET,
+        mm.optimality.DirichletPolicy(0.7),
+        mm.optimality.ExponentialOptimality(6.0),
+        factorisation="policy_given_reward",
     ),
 }
 METHOD = mm.OptimalityMonteCarlo(draws=300)
@@ -101,7 +112,7 @@ def test_the_truth_is_one_more_draw(name):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"optimality": mm.ExponentialOptimality(2.0)},
+        {"optimality": mm.optimality.ExponentialOptimality(2.0)},
         pytest.param({"reward_concentration": 0.3}, marks=pytest.mark.long),
     ],
     ids=["optimality", "rewards"],
@@ -133,7 +144,9 @@ class WithoutTheDivision:
 @pytest.mark.long
 def test_a_missing_division_is_seen():
     many = mm.RewardSet(np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=40))
-    model = mm.PolicyOptimalityModel(many, mm.DirichletPolicy(3.0), mm.ExponentialOptimality(15.0))
+    model = mm.PolicyOptimalityModel(
+        many, mm.optimality.DirichletPolicy(3.0), mm.optimality.ExponentialOptimality(15.0)
+    )
     settings = {"tasks": 1, "steps": 200, "replications": 400, "progress": False}
     assert mm.calibrate(model, TRIANGLE, METHOD, seed=6, **settings).p_value > FAILURE
     assert mm.calibrate(model, TRIANGLE, WithoutTheDivision(), seed=6, **settings).p_value < 1e-3
@@ -150,7 +163,7 @@ def test_on_the_chain_it_loses_less_than_the_imitator(steps, capsys):
     chain = mm.worlds.Chain()
     losses = []
     for seed in range(40):
-        shown = mm.simulate(chain, chain.reward, mm.ModelBasedLearner(), steps=steps, seed=seed)
+        shown = mm.simulate(chain, chain.reward, mm.worlds.ModelBasedLearner(), steps=steps, seed=seed)
         smoothed = shown.counts[0] + 1.0
         method = mm.OptimalityMonteCarlo(draws=100, num_rewards=300)
         made = mm.fit(

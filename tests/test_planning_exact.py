@@ -303,7 +303,7 @@ def test_large_environments_are_solved_without_dense_matrices(monkeypatch):
             np.testing.assert_allclose(attained, found.value, atol=1e-7)
     home = sp.csr_array((np.ones(500_000), (np.arange(500_000), np.zeros(500_000, int))), (500_000, 500_000))
     huge = mm.Environment(home, discount=0.5)
-    with pytest.raises(mm.InputError, match="would take 1863 GiB"):
+    with pytest.raises(mm.errors.InputError, match="would take 1863 GiB"):
         mm.plan(huge, jnp.zeros(500_000))
 
 

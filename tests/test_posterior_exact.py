@@ -23,7 +23,7 @@ RULES = {"softmax": mm.Softmax, "soft_optimal": mm.SoftOptimal}
 # shapes above 4: below, log c has no fourth moment and its variance no standard error
 HYPER = {"alpha_shape": 2.0, "alpha_rate": 1.0, "g1_shape": 6.0, "g1_rate": 1.0, "g2_shape": 6.0, "g2_rate": 4.0}
 CHAINS = {
-    "HMC": mm.HMC(chains=4, draws=1000, warmup=200, thin=2, patience=1),
+    "HMC": mm.HMC(chains=4, draws=1000, warmup=200, thin=2, max_rounds=1),
     "Metropolis": mm.Metropolis(chains=4, draws=1500, warmup=300, thin=10),
     "Gibbs": mm.Gibbs(chains=4, draws=1500, warmup=300, thin=10),
 }

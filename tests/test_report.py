@@ -192,7 +192,7 @@ def test_every_kind_of_sharing_has_features(choice, sharing, tasks, average, tmp
     whole = " ".join(page.texts) + json.dumps(page.blocks["data-figures"], ensure_ascii=False)
     assert average in whole
     assert "feature 0" in whole
-    figure = mm.plot_feature_weights(posterior)
+    figure = mm.plots.feature_weights(posterior)
     figure.savefig(tmp_path / "picture.png")
     assert figure.axes[0].get_title() in ("feature 0", "everybody", "one subject alone")
 
@@ -248,13 +248,13 @@ def test_the_command_writes_the_page_and_says_where(tmp_path):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda p: mm.plot_policies(p),
-        lambda p: mm.plot_policies(p, NASTY[1]),
-        lambda p: mm.plot_similarity(p),
-        lambda p: mm.plot_ladder(FakeScore()),
-        lambda p: mm.plot_predictive_check(p),
-        lambda p: mm.plot_learning(p),
-        lambda p: mm.plot_temperatures(p),
+        lambda p: mm.plots.policies(p),
+        lambda p: mm.plots.policies(p, NASTY[1]),
+        lambda p: mm.plots.similarity(p),
+        lambda p: mm.plots.comparison(FakeScore()),
+        lambda p: mm.plots.ppc(p),
+        lambda p: mm.plots.learning(p),
+        lambda p: mm.plots.temperatures(p),
     ],
 )
 def test_plots_return_axes(draw, tmp_path):
@@ -267,7 +267,7 @@ def test_plots_return_axes(draw, tmp_path):
 def test_plots_and_report_show_the_same_numbers(tmp_path):
     posterior = fitted(MODELS["states"])
     page = Page(mm.report(posterior, tmp_path / "p.html").read_text())
-    drawn = mm.plot_predictive_check(posterior).collections
+    drawn = mm.plots.ppc(posterior).collections
     shown = page.blocks["data-figures"]["shares"]["points"]
     assert sorted(round(x, 4) for marks in drawn[1:] for x, _ in marks.get_offsets().tolist()) == pytest.approx(
         sorted(point["x"] for point in shown)

@@ -95,7 +95,7 @@ def test_the_page_in_the_documentation_is_a_page_of_today():
 
 def test_weights_sum_to_one_where_likelihoods_underflow():
     chain = mm.worlds.Chain()
-    shown = mm.simulate(chain, chain.reward, mm.ModelBasedLearner(), steps=10_000, seed=1)
+    shown = mm.simulate(chain, chain.reward, mm.worlds.ModelBasedLearner(), steps=10_000, seed=1)
     with np.errstate(all="ignore"):  # the diagnosis of weights that have collapsed
         posterior = mm.fit(mm.RewardPolicyModel(), chain, shown, mm.MonteCarlo(draws=100), seed=0, progress=False)
     log_weight = posterior.data["sample_stats"]["log_weight"].values[:, 0]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.cli import app
 from manymotives.inference.importance import pareto_k, smoothed
-from manymotives.scoring import newcomers
+from manymotives.scoring import Score, newcomers
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, differing
 from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import contenders_of
@@ -65,7 +65,7 @@ def test_a_leaky_score_predicts_coin_flips():
     contender = contenders_of(mm.RewardPolicyModel(mm.DirichletReward(0.3), mm.Softmax(20.0)), QUICK, ())[0][0]
     for number, prediction in enumerate(_predictions(contender, PLACE, book, 0, True)):
         book.add(contender.name, number, prediction)
-    found = mm.Score("episodes", OWN_HISTORY, book.by_task(), book.how(), {}).table.set_index("model")
+    found = Score("episodes", OWN_HISTORY, book.by_task(), book.how(), {}).table.set_index("model")
     above_chance = found["log_likelihood"] - np.log(1 / 3)
     assert (above_chance[OWN_HISTORY] > 5 * found["standard_error"][OWN_HISTORY]).all()
     honest = score(data, contender.model, beside=()).table.set_index("model")
@@ -160,7 +160,7 @@ def test_errors_are_those_of_resampled_subjects():
     mine = pd.DataFrame(
         {"model": "a", "task": range(40), "log_likelihood": rng.normal(-1, 0.2, size=40), "choices": choices}
     )
-    table = mm.Score("episodes", "a", mine, pd.DataFrame(), {}).table
+    table = Score("episodes", "a", mine, pd.DataFrame(), {}).table
     drawn = rng.integers(40, size=(20_000, 40))
     n, x = choices[drawn], mine["log_likelihood"].to_numpy()[drawn]
     bootstrap = ((n * x).sum(axis=1) / n.sum(axis=1)).std()
@@ -238,13 +238,13 @@ def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the
     truth = np.array([[0.85, 0.05, 0.05, 0.05]] * 3 + [[0.05, 0.05, 0.05, 0.85]])
     data = mm.simulate(env, truth, mm.Softmax(12.0), steps=40_000, seed=0)
     model = mm.RewardPolicyModel(mm.GaussianReward(mean=mm.Normal(0.0, 10.0), scale=10.0), mm.Softmax(1.0))
-    method = mm.HMC(chains=2, draws=150, warmup=100, thin=2, patience=1)
+    method = mm.HMC(chains=2, draws=150, warmup=100, thin=2, max_rounds=1)
     posterior = mm.fit(model, env, data, method, progress=False)
     found = mm.score(posterior, hold_out="tasks", beside=[], progress=False)
     mine = found.by_task[found.by_task["model"] == "MRP"]["log_likelihood"].to_numpy()
     assert np.isfinite(mine).all()
     assert (found.how["how"][:3] == "continued").all()
-    with pytest.raises(mm.InputError, match="cannot be scored by reweighting one fit"):
+    with pytest.raises(mm.errors.InputError, match="cannot be scored by reweighting one fit"):
         mm.score(posterior, hold_out="tasks", beside=[], refits=False, progress=False)
     split = by_tasks(data, (0,))[0][0]
     anew = mm.fit(model, env, only(data, split.trains), replace(method, draws=600), seed=1, progress=False)
@@ -312,7 +312,7 @@ def test_choices_that_an_estimated_environment_cannot_score_are_counted(seldom, 
     assert f"{scored} of {made.sum()} held-out choices (set {found.basis.digest})" in repr(found)
     assert "environment estimated from the choices" in found._repr_html_()
     found.save(tmp_path / "score.json")
-    assert mm.Score.load(tmp_path / "score.json").basis == found.basis
+    assert Score.load(tmp_path / "score.json").basis == found.basis
     assert json.loads((tmp_path / "score.json").read_text())["basis"]["scored"] == scored
     found.save(tmp_path / "score.csv")
     assert pd.read_csv(tmp_path / "score.csv")["environment"].eq("estimated from the choices").all()
@@ -348,7 +348,9 @@ def test_runs_in_an_environment_known_and_estimated_are_not_compared(seldom):
     (place, data), (estimated, kept) = seldom
     assert np.array_equal(kept.action, data.action)
     one, two = (mm.fit(mm.RewardPolicyModel(), env, kept, QUICK, progress=False) for env in (place, estimated))
-    with pytest.raises(mm.InputError, match="two was fitted to the same choices in an environment with other") as said:
+    with pytest.raises(
+        mm.errors.InputError, match="two was fitted to the same choices in an environment with other"
+    ) as said:
         mm.score({"one": one, "two": two}, beside=())
     assert "144 in that of one" in str(said.value)
 
@@ -359,7 +361,7 @@ def test_runs_in_an_environment_known_and_estimated_are_not_compared(seldom):
 def test_scores_come_back_from_a_file(tmp_path):
     found = score(demonstrations(tasks=3), hold_out="tasks", first=(0, 1), beside=())
     found.save(tmp_path / "score.json")
-    back = mm.Score.load(tmp_path / "score.json")
+    back = Score.load(tmp_path / "score.json")
     pd.testing.assert_frame_equal(back.table, found.table)
     pd.testing.assert_frame_equal(back.by_task, found.by_task)
     pd.testing.assert_frame_equal(back.how, found.how)
@@ -388,7 +390,7 @@ def test_compare_prints_the_ladder(runs, tmp_path):
     assert shown.exit_code == 0, shown.output
     for word in (*PLAIN, "RP", "MRP", "MPO", "How to read it", "held-out choices (set ", "environment given"):
         assert word in shown.output
-    assert list(mm.Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+    assert list(Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
 
 
 def test_compare_speaks_to_machines(runs):

@@ -106,7 +106,7 @@ def test_brute_force_would_notice_a_leak():
 def test_pooled_and_left_out_episodes_are_predicted_as_by_brute_force():
     data = demonstrations()
     model = mm.RewardPolicyModel(mm.DirichletReward(1.5), mm.Softmax(TEMPERATURE), mm.Pooled())
-    posterior = mm.fit(model, PLACE, data, mm.HMC(draws=1000, warmup=200, patience=1), progress=False)
+    posterior = mm.fit(model, PLACE, data, mm.HMC(draws=1000, warmup=200, max_rounds=1), progress=False)
     found = mm.score(posterior, refits=False)
     logs = log_policies_on_grid()
     prior = np.diff(special.betainc(1.5, 1.5, np.linspace(0, 1, len(X) + 1)))

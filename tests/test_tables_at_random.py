@@ -47,7 +47,7 @@ def test_cells_that_are_no_names_are_refused(kind):
     columns, says = ODD[kind]
     good = {"task": ["ann", "ann"], "step": [1, 2], "state": ["hall", "kitchen"], "action": ["on", "on"]}
     frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in (good | columns).items()})
-    with pytest.raises(mm.InputError, match=re.escape(says)):
+    with pytest.raises(mm.errors.InputError, match=re.escape(says)):
         mm.Demonstrations.from_frame(frame, step="step")
 
 
@@ -56,24 +56,24 @@ def test_cells_that_are_no_names_are_refused(kind):
 def test_lists_and_structs_of_other_libraries_are_refused(library, values):
     columns = {"task": ["ann", "ann"], "state": values, "action": ["on", "on"]}
     frame = pl.DataFrame(columns) if library == "polars" else pa.table(columns)
-    with pytest.raises(mm.InputError, match="column 'state', row 0"):
+    with pytest.raises(mm.errors.InputError, match="column 'state', row 0"):
         mm.Demonstrations.from_frame(frame)
 
 
 def test_names_of_columns_that_come_twice_or_are_numbers():
     frame = pd.DataFrame([["ann", "hall", "on", "hall"]], columns=["task", "state", "action", "state"])
     for each in (frame, pa.Table.from_arrays([pa.array([cell]) for cell in frame.iloc[0]], list(frame.columns))):
-        with pytest.raises(mm.InputError, match="the table of choices has 2 columns 'state'"):
+        with pytest.raises(mm.errors.InputError, match="the table of choices has 2 columns 'state'"):
             mm.Demonstrations.from_frame(each)
     frame.columns = ["task", "state", "action", "task 2"]
     twice = pd.concat([frame, frame[["task 2"]]], axis=1)  # of no importance here
     assert mm.Demonstrations.from_frame(twice).num_steps == 1
     numbered = pd.DataFrame([["ann", "hall", "on"]])
-    with pytest.raises(mm.InputError, match="Names of columns are text, and 0 is none"):
+    with pytest.raises(mm.errors.InputError, match="Names of columns are text, and 0 is none"):
         mm.Demonstrations.from_frame(numbered)
-    with pytest.raises(mm.InputError, match="state must be the name of a column, or several names; found 1"):
+    with pytest.raises(mm.errors.InputError, match="state must be the name of a column, or several names; found 1"):
         _names("state", 1)  # where types are not checked, as here, it comes so far
-    with pytest.raises(mm.InputError, match="state must be the name of a column of the table; found None"):
+    with pytest.raises(mm.errors.InputError, match="state must be the name of a column of the table; found None"):
         columns_of(frame, {"state": None}, "the table")
 
 
@@ -95,11 +95,13 @@ def test_times_of_several_zones_are_put_in_order(tmp_path):
     rows = ["task,time,state,action", "ann,2024-01-01T12:00:00Z,hall,on", "ann,2024-01-01T12:00:00+09:00,kitchen,on"]
     path = tmp_path / "choices.csv"
     path.write_text("\n".join(rows))
-    found = mm.read_demonstrations(path, step="time")
+    found = mm.io.read_demonstrations(path, step="time")
     assert [found.states[state] for state in found.state] == ["kitchen", "hall"]
     path.write_text("\n".join([*rows, "ann,2024-01-01T13:00:00,hall,on"]))
-    with pytest.raises(mm.InputError, match=r"column 'time', rows 2 and 4 of choices\.csv: one of these times has a"):
-        mm.read_demonstrations(path, step="time")
+    with pytest.raises(
+        mm.errors.InputError, match=r"column 'time', rows 2 and 4 of choices\.csv: one of these times has a"
+    ):
+        mm.io.read_demonstrations(path, step="time")
     tokyo = NOON.tz_localize("Asia/Tokyo")
     for times in ([NOON.tz_localize("UTC"), tokyo], pd.to_datetime([tokyo + pd.Timedelta("1h"), tokyo])):
         frame = pd.DataFrame({"task": 0, "time": times, "state": ["hall", "kitchen"], "action": "on"})
@@ -110,7 +112,7 @@ def test_times_of_several_zones_are_put_in_order(tmp_path):
 def test_long_names_are_shortened_in_messages():
     long = "x" * 1000
     frame = pd.DataFrame({"task": ["ann"], "state": [long], "action": ["on"]})
-    with pytest.raises(mm.InputError, match="unknown state 'xxx") as said:
+    with pytest.raises(mm.errors.InputError, match="unknown state 'xxx") as said:
         mm.Demonstrations.from_frame(frame, ENV)
     assert "(1,000 characters)" in str(said.value)
     assert len(str(said.value)) < 300

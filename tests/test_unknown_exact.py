@@ -9,7 +9,7 @@ from unknown_examples import THREE_STATE_EXAMPLES, TWO_STATE_EXAMPLES
 from unknown_oracle import by_quadrature, by_sampling
 
 METHODS = {
-    "HMC": mm.HMC(chains=4, draws=300, warmup=200, thin=4, patience=1),
+    "HMC": mm.HMC(chains=4, draws=300, warmup=200, thin=4, max_rounds=1),
     "Gibbs": mm.Gibbs(chains=4, draws=600, warmup=200, thin=10),
     "Metropolis": mm.Metropolis(chains=4, draws=600, warmup=200, thin=10),
 }

@@ -158,7 +158,7 @@ def test_a_space_is_a_cell_like_any_other_in_a_list_of_lines():
     ],
 )
 def test_grids_that_make_no_sense_are_refused(layout, options):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         mm.worlds.GridWorld(layout, **options)
 
 
@@ -258,14 +258,16 @@ def test_the_largest_labyrinth_can_be_built():
     ],
 )
 def test_worlds_that_make_no_sense_are_refused(make):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         make()
 
 
 # ---- simulation ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(2.0), mm.SoftOptimal(2.0), mm.ModelBasedLearner(epsilon=0.2)])
+@pytest.mark.parametrize(
+    "demonstrator", [mm.Softmax(2.0), mm.SoftOptimal(2.0), mm.worlds.ModelBasedLearner(epsilon=0.2)]
+)
 def test_simulations_come_back_from_their_seed(demonstrator):
     environment = mm.worlds.RandomMDP(seed=1)
     rewards = np.random.default_rng(0).random((3, 8))
@@ -277,7 +279,9 @@ def test_simulations_come_back_from_their_seed(demonstrator):
     assert not np.array_equal(first.action[first.task == 0], first.action[first.task == 1])
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(2.0), mm.SoftOptimal(2.0), mm.ModelBasedLearner(epsilon=0.2)])
+@pytest.mark.parametrize(
+    "demonstrator", [mm.Softmax(2.0), mm.SoftOptimal(2.0), mm.worlds.ModelBasedLearner(epsilon=0.2)]
+)
 @pytest.mark.parametrize("world", ["random", "corridor"])
 def test_a_tasks_data_do_not_depend_on_the_tasks_beside_it(world, demonstrator):
     environment = mm.worlds.RandomMDP(seed=1) if world == "random" else corridor()
@@ -297,7 +301,7 @@ def test_dense_and_sparse_environments_give_the_same_simulation():
     dense = corridor()
     sparse = mm.Environment(dense.matrix, discount=0.9, available=dense.available, terminal=[3], start=dense.start)
     assert sp.issparse(sparse.transitions)
-    for demonstrator in (mm.Softmax(1.0), mm.ModelBasedLearner(epsilon=0.3)):
+    for demonstrator in (mm.Softmax(1.0), mm.worlds.ModelBasedLearner(epsilon=0.3)):
         first = mm.simulate(dense, np.arange(4.0), demonstrator, steps=30, episodes=5)
         second = mm.simulate(sparse, np.arange(4.0), demonstrator, steps=30, episodes=5)
         assert_equal_arrays(arrays(first), arrays(second))
@@ -329,7 +333,7 @@ def test_actions_are_taken_as_often_as_the_policy_says(rule, on):
     assert p_value(demonstrations.counts[0], uniform) < 1e-12  # the test would see a wrong policy
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.ModelBasedLearner(epsilon=0.5)])
+@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.worlds.ModelBasedLearner(epsilon=0.5)])
 def test_next_states_follow_as_often_as_the_transitions_say(demonstrator):
     for environment in (mm.worlds.DirichletMDP(states=6, actions=3, seed=2), corridor()):
         rewards = np.random.default_rng(1).random(environment.num_states)
@@ -338,7 +342,7 @@ def test_next_states_follow_as_often_as_the_transitions_say(demonstrator):
         assert p_value(moves, environment.tensor.reshape(moves.shape)) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.ModelBasedLearner(epsilon=0.5)])
+@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.worlds.ModelBasedLearner(epsilon=0.5)])
 def test_episodes_start_as_the_start_distribution_says(demonstrator):
     start = {"first": 0.2, "third": 0.8}
     demonstrations = mm.simulate(corridor(start=start), np.ones(4), demonstrator, steps=10, episodes=400, seed=6)
@@ -347,7 +351,7 @@ def test_episodes_start_as_the_start_distribution_says(demonstrator):
     assert p_value(np.bincount(starts, minlength=4)[None], [[0.2, 0.0, 0.8, 0.0]]) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.ModelBasedLearner(epsilon=0.5)])
+@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.worlds.ModelBasedLearner(epsilon=0.5)])
 def test_episodes_end_in_terminal_states_and_go_on_otherwise(demonstrator):
     environment = corridor()
     demonstrations = mm.simulate(environment, [0.0, 0, 0, 1], demonstrator, steps=12, episodes=50, seed=3)
@@ -356,7 +360,7 @@ def test_episodes_end_in_terminal_states_and_go_on_otherwise(demonstrator):
     np.testing.assert_array_equal(demonstrations.next_state[:-1][follows[:-1]], demonstrations.state[1:][follows[:-1]])
     assert not environment.is_terminal[demonstrations.next_state[follows]].any()
     last = ~follows
-    if isinstance(demonstrator, mm.ModelBasedLearner):
+    if isinstance(demonstrator, mm.worlds.ModelBasedLearner):
         assert demonstrations.num_steps == 12 * 50
         assert environment.is_terminal[demonstrations.next_state[last][:-1]].all()
     else:
@@ -366,7 +370,9 @@ def test_episodes_end_in_terminal_states_and_go_on_otherwise(demonstrator):
         assert not full.all()
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.SoftOptimal(0.5), mm.ModelBasedLearner(epsilon=0.9)])
+@pytest.mark.parametrize(
+    "demonstrator", [mm.Softmax(0.5), mm.SoftOptimal(0.5), mm.worlds.ModelBasedLearner(epsilon=0.9)]
+)
 @pytest.mark.parametrize("on", ["state", "state_action"])
 def test_only_available_actions_are_taken(demonstrator, on):
     for environment in (corridor(), mm.worlds.Labyrinth(2)):
@@ -377,7 +383,7 @@ def test_only_available_actions_are_taken(demonstrator, on):
         assert (demonstrations.counts.sum(axis=0)[environment.available] > 0).mean() > 0.7
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.ModelBasedLearner(epsilon=0.5)])
+@pytest.mark.parametrize("demonstrator", [mm.Softmax(0.5), mm.worlds.ModelBasedLearner(epsilon=0.5)])
 def test_an_episode_that_starts_in_a_terminal_state_has_no_choices(demonstrator):
     environment = corridor(start={"first": 0.5, "exit": 0.5})
     demonstrations = mm.simulate(environment, [0.0, 0, 0, 1], demonstrator, steps=10, episodes=40, seed=3)
@@ -387,11 +393,11 @@ def test_an_episode_that_starts_in_a_terminal_state_has_no_choices(demonstrator)
 
 def test_where_every_episode_ends_at_once_there_is_nothing_to_simulate():
     environment = corridor(start={"exit": 1.0})
-    with pytest.raises(mm.InputError, match="nothing is ever chosen"):
+    with pytest.raises(mm.errors.InputError, match="nothing is ever chosen"):
         mm.simulate(environment, np.zeros(4), mm.Softmax(1.0), steps=5)
 
 
-@pytest.mark.parametrize("demonstrator", [mm.Softmax(1.0), mm.ModelBasedLearner()])
+@pytest.mark.parametrize("demonstrator", [mm.Softmax(1.0), mm.worlds.ModelBasedLearner()])
 def test_there_are_as_many_tasks_and_choices_as_asked_for(demonstrator):
     environment = mm.worlds.Chain()
     demonstrations = mm.simulate(
@@ -402,7 +408,7 @@ def test_there_are_as_many_tasks_and_choices_as_asked_for(demonstrator):
     assert demonstrations.actions == environment.actions
     assert demonstrations.num_steps == 3 * 7 * 4
     np.testing.assert_array_equal(demonstrations.counts.sum(axis=(1, 2)), [28, 28, 28])
-    if isinstance(demonstrator, mm.ModelBasedLearner):
+    if isinstance(demonstrator, mm.worlds.ModelBasedLearner):
         assert demonstrations.num_episodes == 3  # nothing ends on a chain, and a learner never starts afresh
     else:
         assert demonstrations.num_episodes == 12
@@ -449,7 +455,7 @@ def test_one_inverse_temperature_for_each_task():
     ],
 )
 def test_simulations_that_make_no_sense_are_refused(rewards, options):
-    with pytest.raises(mm.InputError):
+    with pytest.raises(mm.errors.InputError):
         mm.simulate(mm.worlds.Chain(), rewards, mm.Softmax(1.0), **{"steps": 3} | options)
 
 
@@ -498,7 +504,7 @@ def test_a_learner_without_exploration_does_what_it_believes_best(world, on):
     }[world]()
     shape = (environment.num_states,) if on == "state" else (environment.num_states, environment.num_actions)
     reward = np.random.default_rng(1).random(shape)
-    for learner in (mm.ModelBasedLearner(epsilon=0.0), mm.ModelBasedLearner(0.0, 0.05, 2.0, 3.0)):
+    for learner in (mm.worlds.ModelBasedLearner(epsilon=0.0), mm.worlds.ModelBasedLearner(0.0, 0.05, 2.0, 3.0)):
         demonstrations = mm.simulate(environment, reward, learner, steps=100, seed=3, on=on)
         # the replay stops within 1e-11 / (1 − 0.8) of the value
         assert greedy_gaps(environment, learner, demonstrations, reward, on).max() < 1e-9
@@ -508,7 +514,7 @@ def test_a_learner_explores_as_often_as_epsilon_says():
     """With few ties, ε (1 − 1/A) of the choices are not the best by its own beliefs."""
     environment = mm.worlds.DirichletMDP(states=4, actions=4, seed=3, discount=0.7)
     reward = np.random.default_rng(2).random((4, 4))
-    learner = mm.ModelBasedLearner(epsilon=0.4)
+    learner = mm.worlds.ModelBasedLearner(epsilon=0.4)
     demonstrations = mm.simulate(environment, reward, learner, steps=600, seed=1, on="state_action")
     astray = (greedy_gaps(environment, learner, demonstrations, reward, "state_action") > 1e-8).sum()
     assert stats.binomtest(int(astray), 600, 0.4 * 0.75).pvalue > SIGNIFICANCE
@@ -518,7 +524,7 @@ def test_learners_find_the_best_policy_of_a_chain():
     """Without exploration some settle for less; most of these find that forward is best and keep to it."""
     environment = mm.worlds.Chain()
     learners = mm.simulate(
-        environment, np.tile(environment.reward, (10, 1)), mm.ModelBasedLearner(epsilon=0.0), steps=600, seed=0
+        environment, np.tile(environment.reward, (10, 1)), mm.worlds.ModelBasedLearner(epsilon=0.0), steps=600, seed=0
     )
     forward = environment.actions.index("forward")
     late = [(learners.action[learners.task == task][400:] == forward).mean() for task in range(10)]
@@ -527,7 +533,9 @@ def test_learners_find_the_best_policy_of_a_chain():
 
 def test_a_learner_that_only_explores_is_uniform_over_the_actions_that_exist():
     environment = corridor()
-    demonstrations = mm.simulate(environment, np.arange(4.0), mm.ModelBasedLearner(epsilon=1.0), steps=3000, seed=2)
+    demonstrations = mm.simulate(
+        environment, np.arange(4.0), mm.worlds.ModelBasedLearner(epsilon=1.0), steps=3000, seed=2
+    )
     uniform = environment.available / np.maximum(environment.available.sum(axis=1, keepdims=True), 1)
     assert p_value(demonstrations.counts[0], uniform) > SIGNIFICANCE
 
@@ -537,9 +545,9 @@ def test_a_learner_that_only_explores_is_uniform_over_the_actions_that_exist():
 def test_burning_in_drops_the_first_steps_and_changes_nothing_else(world, burn_in):
     environment = mm.worlds.Chain() if world == "chain" else corridor()
     rewards = np.random.default_rng(0).random((3, environment.num_states))
-    whole = mm.simulate(environment, rewards, mm.ModelBasedLearner(epsilon=0.1), steps=burn_in + 40, seed=4)
+    whole = mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(epsilon=0.1), steps=burn_in + 40, seed=4)
     rest = mm.simulate(
-        environment, rewards, mm.ModelBasedLearner(epsilon=0.1, burn_in=burn_in), steps=20, episodes=2, seed=4
+        environment, rewards, mm.worlds.ModelBasedLearner(epsilon=0.1, burn_in=burn_in), steps=20, episodes=2, seed=4
     )
     assert rest.num_steps == 3 * 40
     for task in range(3):
@@ -554,7 +562,7 @@ def test_a_learner_learns_the_reward_of_a_terminal_state():
     """Leaving pays 1 once; staying pays 0. With time the learner leaves by the shortest way."""
     environment = corridor(start={"first": 1.0})
     demonstrations = mm.simulate(
-        environment, [0.0, 0.0, 0.0, 1.0], mm.ModelBasedLearner(epsilon=0.0), steps=400, episodes=1, seed=1
+        environment, [0.0, 0.0, 0.0, 1.0], mm.worlds.ModelBasedLearner(epsilon=0.0), steps=400, episodes=1, seed=1
     )
     assert (demonstrations.action[200:] == 0).mean() > 0.95
 
@@ -568,7 +576,7 @@ def test_a_learner_expects_nothing_of_a_terminal_state_when_rewards_lie_on_pairs
     )
     reward = np.array([[0.04, 0.0], [0.0, 0.0]])
     assert mm.plan(environment, reward, on="state_action").actions[0] == 0
-    learner = mm.ModelBasedLearner(epsilon=0.05)
+    learner = mm.worlds.ModelBasedLearner(epsilon=0.05)
     demonstrations = mm.simulate(environment, reward, learner, steps=2000, seed=0, on="state_action")
     assert (demonstrations.action[1000:] == 0).mean() > 0.9
 
@@ -585,5 +593,5 @@ def test_a_learner_expects_nothing_of_a_terminal_state_when_rewards_lie_on_pairs
     ],
 )
 def test_learners_that_make_no_sense_are_refused(settings):
-    with pytest.raises(mm.InputError):
-        mm.ModelBasedLearner(**settings)
+    with pytest.raises(mm.errors.InputError):
+        mm.worlds.ModelBasedLearner(**settings)

@@ -71,8 +71,8 @@ def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -
 
     size = {"chains": chains, "draws": draws, "warmup": warmup, "thin": thin}
     if name == "JAX":
-        return mm.HMC(**size, patience=1, device="cpu")
-    return mm.HMC(**size, patience=1) if name == "HMC" else getattr(mm, name)(**size)
+        return mm.HMC(**size, max_rounds=1, device="cpu")
+    return mm.HMC(**size, max_rounds=1) if name == "HMC" else getattr(mm, name)(**size)
 
 
 def sample(one: Specimen, method: Any, seed: int) -> Sampled:

@@ -3,14 +3,13 @@
 import manymotives.interruption  # noqa: F401  first, as the others take seconds
 
 # isort: split
-from manymotives import baselines, findings, worlds
-from manymotives.assessment.calibration import Calibration, calibrate
-from manymotives.assessment.recovery import Recovery, recover
+from manymotives import baselines, findings, io, optimality, plots, worlds
+from manymotives.assessment.calibration import calibrate
+from manymotives.assessment.recovery import recover
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
-from manymotives.data.estimation import Estimate, estimate_environment
-from manymotives.errors import InputError
+from manymotives.data.estimation import estimate_environment
 from manymotives.fitting.fit import fit, load
 from manymotives.inference import (
     HMC,
@@ -21,113 +20,60 @@ from manymotives.inference import (
     NestedMonteCarlo,
     OptimalityMonteCarlo,
 )
-from manymotives.inference.optimality.theorem import draws_needed, theorem_bound
-from manymotives.io import from_gymnasium, from_minari, from_trajectories, read_demonstrations, read_environment
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax, SoftOptimal
-from manymotives.models.optimality import DistributionOptimality, ExponentialOptimality, UniformOptimality
-from manymotives.models.policies import DirichletPolicy
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.planning import BeliefPlan, Identifiability, Plan, evaluate, identifiability, loss, loss_matrix, plan
-from manymotives.plots import (
-    plot_calibration,
-    plot_choices,
-    plot_feature_weights,
-    plot_ladder,
-    plot_learning,
-    plot_maps,
-    plot_optimality,
-    plot_policies,
-    plot_predictive_check,
-    plot_recovery,
-    plot_rewards,
-    plot_similarity,
-    plot_temperatures,
-    plot_weights,
-)
-from manymotives.posterior import Posterior
+from manymotives.planning import evaluate, identifiability, loss, loss_matrix, plan
 from manymotives.report import report
-from manymotives.scoring import Score, score
-from manymotives.worlds import ModelBasedLearner, simulate
+from manymotives.scoring import score
+from manymotives.worlds import simulate
 
 __all__ = [
     "HMC",
-    "BeliefPlan",
     "Beta",
     "BetaReward",
-    "Calibration",
     "Demonstrations",
-    "DirichletPolicy",
     "DirichletReward",
-    "DistributionOptimality",
     "DynamicsBelief",
     "EmpiricalBayes",
     "Environment",
-    "Estimate",
-    "ExponentialOptimality",
     "Gamma",
     "GaussianReward",
     "Gibbs",
     "HalfNormal",
     "Hierarchical",
-    "Identifiability",
-    "InputError",
     "LogNormal",
     "Metropolis",
-    "ModelBasedLearner",
     "MonteCarlo",
     "NestedMonteCarlo",
     "Normal",
     "OptimalityMonteCarlo",
-    "Plan",
     "PolicyOptimalityModel",
     "Pooled",
-    "Posterior",
-    "Recovery",
     "RewardPolicyModel",
     "RewardSet",
-    "Score",
     "Separate",
     "SoftOptimal",
     "Softmax",
-    "UniformOptimality",
     "baselines",
     "calibrate",
-    "draws_needed",
     "estimate_environment",
     "evaluate",
     "findings",
     "fit",
-    "from_gymnasium",
-    "from_minari",
-    "from_trajectories",
     "identifiability",
+    "io",
     "load",
     "loss",
     "loss_matrix",
+    "optimality",
     "plan",
-    "plot_calibration",
-    "plot_choices",
-    "plot_feature_weights",
-    "plot_ladder",
-    "plot_learning",
-    "plot_maps",
-    "plot_optimality",
-    "plot_policies",
-    "plot_predictive_check",
-    "plot_recovery",
-    "plot_rewards",
-    "plot_similarity",
-    "plot_temperatures",
-    "plot_weights",
-    "read_demonstrations",
-    "read_environment",
+    "plots",
     "recover",
     "report",
     "score",
     "simulate",
-    "theorem_bound",
     "worlds",
 ]

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from manymotives import plots
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.fitting.fit import fit
@@ -14,7 +15,6 @@ from manymotives.inference import HMC
 from manymotives.models import RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.planning import loss
-from manymotives.plots import plot_maps, plot_rewards
 from manymotives.posterior import Posterior
 from manymotives.report import report
 from manymotives.worlds import GridWorld, simulate
@@ -77,8 +77,8 @@ class Demo:
         estimate = self.posterior.mean_reward.values
         maps = {"what they want": self.rewards[:MAPS], "what we infer": estimate[:MAPS]}
         pictures = (
-            ("maps.png", "a picture: truth above estimate", plot_maps(self.environment, maps, shown)),
-            ("intervals.png", "how sure we can be of it", plot_rewards(self.posterior, truth=self.rewards)),
+            ("maps.png", "a picture: truth above estimate", plots.maps(self.environment, maps, shown)),
+            ("intervals.png", "how sure we can be of it", plots.rewards(self.posterior, truth=self.rewards)),
         )
         for name, what, figure in pictures:
             figure.savefig(folder / name, dpi=150)
@@ -99,6 +99,6 @@ def simulated_field(tasks: int, steps: int, seed: int, *, progress: bool = True)
     names = [f"subject {number + 1}" for number in range(tasks)]
     rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
     demonstrations = simulate(environment, rewards, rule, steps=steps, seed=seed, tasks=names)
-    draws = HMC() if tasks <= 100 else HMC(draws=250, warmup=250, patience=1)  # a demonstration is no analysis
+    draws = HMC() if tasks <= 100 else HMC(draws=250, warmup=250, max_rounds=1)  # a demonstration is no analysis
     posterior = fit(RewardPolicyModel(), environment, demonstrations, draws, seed=seed, progress=progress)
     return Demo(environment, rewards, demonstrations, posterior)

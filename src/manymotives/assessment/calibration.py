@@ -18,6 +18,7 @@ from manymotives.assessment.simulators import tell_policy_optimality, tell_rewar
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.fitting.fit import Model
 from manymotives.inference import HMC, Method, OptimalityMonteCarlo, Progress
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.sharing import Pooled
@@ -63,14 +64,14 @@ class Calibration:
 
 
 def calibrate(
-    model: Any,
-    environment: Any,
-    method: Any = None,
+    model: Model,
+    environment: Environment | DynamicsBelief,
+    method: Method | None = None,
     *,
     tasks: int = 3,
     steps: int = 20,
     replications: int = 200,
-    truth: Any = None,
+    truth: Model | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Calibration:

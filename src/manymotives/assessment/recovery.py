@@ -1,10 +1,11 @@
 """What could my experiment show? Simulate it, fit it, and hold the estimates against the truth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from manymotives.data.alignment import aligned
 from manymotives.data.demonstrations import Demonstrations
@@ -12,6 +13,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.fitting.fit import fit
+from manymotives.inference import Method, Progress
 from manymotives.models import RewardPolicyModel
 from manymotives.models.sharing import Pooled
 from manymotives.planning import loss
@@ -62,16 +64,16 @@ class Recovery:
 
 
 def recover(
-    model: Any,
+    model: RewardPolicyModel,
     environment: Environment,
     *,
-    tasks: int | list[Label] = 20,
+    tasks: int | Sequence[Label] = 20,
     steps: int = 50,
     episodes: int = 1,
-    method: Any = None,
-    rewards: Any = None,
+    method: Method | None = None,
+    rewards: ArrayLike | None = None,
     seed: int = 0,
-    progress: bool = True,
+    progress: bool | Progress = True,
 ) -> Recovery:
     """Simulate an experiment from the model, fit it with the same model, and compare.
 

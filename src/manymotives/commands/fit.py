@@ -136,8 +136,9 @@ def fit(
     chains: Annotated[int | None, typer.Option(help="Chains.", min=1, rich_help_panel=How)] = None,
     warmup: Annotated[int | None, typer.Option(help="Draws before those.", min=0, rich_help_panel=How)] = None,
     thin: Annotated[int | None, typer.Option(help="Sweeps for each draw.", min=1, rich_help_panel=How)] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Go on until mixed, at most so many times.", min=1, rich_help_panel=How)
+    max_rounds: Annotated[
+        int | None,
+        typer.Option(help="Rounds of --draws until the chains have mixed, at most.", min=1, rich_help_panel=How),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed, the same draws.", min=0, rich_help_panel=How)] = 0,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints, about.", min=0.0)] = EVERY,
@@ -155,7 +156,8 @@ def fit(
     with speaker.failures(target, lambda: _left(target)):
         where = on or (On.pairs if history else On.states)
         chosen_model = _model(model, reward, where, inverse_temperature)
-        chosen_method = _method(model, method, draws=draws, chains=chains, warmup=warmup, thin=thin, patience=patience)
+        settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
+        chosen_method = _method(model, method, **settings)
         if not dry_run:
             _check_place(out, resume=resume, force=force)
         given = {
@@ -225,7 +227,8 @@ def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
     known = {field.name for field in fields(kind)}
     for name in given:
         if name not in known:
-            raise InputError(f"--{name} is not a setting of the method {chosen.value}. Leave it out.")
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} is not a setting of the method {chosen.value}. Leave it out.")
     return kind(**given)
 
 

@@ -16,9 +16,9 @@ from manymotives.data.estimation import estimate_environment, is_deterministic
 from manymotives.data.labels import MISSING, Label
 from manymotives.data.tables import Column
 from manymotives.errors import InputError, RowError, quoted
-from manymotives.io import columns_in, from_gymnasium, read_demonstrations, read_environment, read_table
+from manymotives.io import from_gymnasium, read_demonstrations, read_environment
 from manymotives.io.columns import Columns, choice_columns, environment_columns
-from manymotives.io.files import rows_of
+from manymotives.io.files import columns_in, read_table, rows_of
 
 GYMNASIUM = "gymnasium:"
 SHORT = 5  # choices, below which a subject says little

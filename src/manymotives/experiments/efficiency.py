@@ -38,13 +38,15 @@ class Setting:
 def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; all methods on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)  # r = 0.2, 0, 0, 0, 1
-    learner = mm.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
-    shown = mm.simulate(chain, chain.reward, learner, steps=setting.steps, seed=seed)
+    wanted = chain.reward
+    assert wanted is not None  # a Chain has one
+    learner = mm.worlds.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
+    shown = mm.simulate(chain, wanted, learner, steps=setting.steps, seed=seed)
 
     def loss(policy: np.ndarray) -> float:
-        return float(mm.loss(chain, policy, chain.reward))
+        return float(mm.loss(chain, policy, wanted))
 
-    best = mm.plan(chain, chain.reward).actions
+    best = mm.plan(chain, wanted).actions
     later = slice(len(shown.action) // 2, None)
     has_learnt = np.mean(shown.action[later] == best[shown.state[later]]) >= CONVERGED
     found = {"flag/converged/0": float(has_learnt), "loss/blind/0": loss(np.full((5, 2), 0.5))}
@@ -57,8 +59,8 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     softmax = mm.RewardPolicyModel(reward=reward)
     optimality = mm.PolicyOptimalityModel(
         reward=reward,
-        policy=mm.DirichletPolicy(setting.policy_concentration),
-        optimality=mm.ExponentialOptimality(rate=setting.optimality_rate),
+        policy=mm.optimality.DirichletPolicy(setting.policy_concentration),
+        optimality=mm.optimality.ExponentialOptimality(rate=setting.optimality_rate),
         scale_free=setting.scale_free,
     )
     posterior, made = None, 0

@@ -44,7 +44,7 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
     for tasks in TASKS:
         each = DEMONSTRATIONS // tasks
         motives = np.repeat(rewards[:tasks], each, axis=0)  # of the ten learners
-        learner = mm.ModelBasedLearner(epsilon=setting.epsilon)
+        learner = mm.worlds.ModelBasedLearner(epsilon=setting.epsilon)
         made = mm.simulate(chain, motives, learner, steps=setting.steps, seed=seed)
         table = made.to_frame().rename(columns={"task": "learner"})
         table["task"] = table["learner"] // each

@@ -33,18 +33,20 @@ class Setting:
 def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; both models on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)
+    wanted = chain.reward
+    assert wanted is not None  # a Chain has one
     shown = mm.simulate(
-        chain, chain.reward, mm.ModelBasedLearner(epsilon=setting.epsilon), steps=setting.steps, seed=seed
+        chain, wanted, mm.worlds.ModelBasedLearner(epsilon=setting.epsilon), steps=setting.steps, seed=seed
     )
     reward = mm.DirichletReward(on=setting.rewards_on)
     softmax = mm.RewardPolicyModel(reward=reward)
     optimality = mm.PolicyOptimalityModel(
         reward=reward,
-        policy=mm.DirichletPolicy(setting.policy_concentration),
-        optimality=mm.ExponentialOptimality(rate=setting.optimality_rate),
+        policy=mm.optimality.DirichletPolicy(setting.policy_concentration),
+        optimality=mm.optimality.ExponentialOptimality(rate=setting.optimality_rate),
         scale_free=setting.scale_free,
     )
-    best = mm.plan(chain, chain.reward).actions
+    best = mm.plan(chain, wanted).actions
     later = slice(len(shown.action) // 2, None)
     has_learnt = np.mean(shown.action[later] == best[shown.state[later]]) >= CONVERGED
     found = {"flag/converged/0": float(has_learnt)}
@@ -59,13 +61,13 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
             posterior = mm.fit(model, chain, shown, method, seed=seed, progress=False)
             policy = posterior.policies().values[0]
             found[f"seconds/{name}/{samples}"] = time.perf_counter() - begin
-            found[f"loss/{name}/{samples}"] = float(mm.loss(chain, policy, chain.reward))
+            found[f"loss/{name}/{samples}"] = float(mm.loss(chain, policy, wanted))
             statistics = posterior.data["sample_stats"]
             size = statistics["effective_sample_size" if name == "MRP-MC" else "effective_rewards"]
             found[f"ess/{name}/{samples}"] = size.item()
     for name, greedy in (("Imit", False), ("Imit, most frequent action", True)):
         imitator = mm.baselines.imitation(chain, shown, greedy=greedy)
-        found[f"loss/{name}/0"] = float(mm.loss(chain, imitator.policies.values[0], chain.reward))
+        found[f"loss/{name}/0"] = float(mm.loss(chain, imitator.policies.values[0], wanted))
     return found
 
 

@@ -34,15 +34,17 @@ class Setting:
 def run(setting: Setting, seed: int) -> dict[str, float]:
     """One demonstration; all samplers on it."""
     chain = mm.worlds.Chain(states=5, slip=0.2, discount=setting.discount)
-    learner = mm.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
-    shown = mm.simulate(chain, chain.reward, learner, steps=setting.steps, seed=seed)
+    wanted = chain.reward
+    assert wanted is not None  # a Chain has one
+    learner = mm.worlds.ModelBasedLearner(epsilon=setting.epsilon, burn_in=setting.burn_in)
+    shown = mm.simulate(chain, wanted, learner, steps=setting.steps, seed=seed)
     model = mm.RewardPolicyModel(reward=mm.DirichletReward(on=setting.rewards_on))
     truth = np.array([0.2, 0.0, 0.0, 0.0, 1.0]) / 1.2  # the chain's reward, in the units of a Dirichlet distribution
     found: dict[str, float] = {"flag/converged/0": is_converged(chain, shown)}
 
     def note(name: str, samples: int, mean_reward: np.ndarray) -> None:
         policy = mm.plan(chain, mean_reward, on=setting.rewards_on).policy
-        found[f"loss/{name}/{samples}"] = float(mm.loss(chain, policy, chain.reward))
+        found[f"loss/{name}/{samples}"] = float(mm.loss(chain, policy, wanted))
         by_state = mean_reward if mean_reward.ndim == 1 else mean_reward.sum(axis=1)
         found[f"reward error/{name}/{samples}"] = float(np.abs(by_state - truth).sum())
 
@@ -66,13 +68,15 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
         found[f"ess/MRP-MC/{samples}"] = so_far.data["sample_stats"]["effective_sample_size"].item()
     imitators = (mm.baselines.imitation(chain, shown, greedy=greedy) for greedy in (False, True))
     for name, imitator in zip(("Imit", "Imit, most frequent action"), imitators):
-        found[f"loss/{name}/0"] = float(mm.loss(chain, imitator.policies.values[0], chain.reward))
+        found[f"loss/{name}/0"] = float(mm.loss(chain, imitator.policies.values[0], wanted))
     return found
 
 
 def is_converged(chain: mm.Environment, shown: mm.Demonstrations) -> float:
     """1 if nearly all actions of the second half are optimal; else 0."""
-    best = mm.plan(chain, chain.reward).actions
+    wanted = chain.reward
+    assert wanted is not None  # a Chain has one
+    best = mm.plan(chain, wanted).actions
     later = slice(len(shown.action) // 2, None)
     return float(np.mean(shown.action[later] == best[shown.state[later]]) >= CONVERGED)
 

@@ -26,7 +26,7 @@ CHOICES = {  # what the models believe of the temperature: the paper gives no hy
 }
 MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=20)  # what more would change: the reading "HMC"
 FLAT_MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=10)
-HMC = mm.HMC(chains=1, draws=200, warmup=150, thin=4, patience=1)
+HMC = mm.HMC(chains=1, draws=200, warmup=150, thin=4, max_rounds=1)
 WALK: dict[str, Any] = {"chains": 1, "draws": 100, "warmup": 100, "thin": 5}
 ITERATIONS = 200  # of MWAL
 

@@ -33,7 +33,7 @@ GROWTH = 20  # no block is larger than the last by more: its speed is known only
 FIXED = {MonteCarlo: 10_000, NestedMonteCarlo: 250}  # draws in a block of methods that resample all of them
 RUN = "run"  # attribute of a file: what was asked for, part by part
 UNFINISHED = "unfinished"  # attribute of a file: draws made so far, while there are more to come
-OPEN_ENDED = ("draws", "patience")  # settings that say how far to go, not how
+OPEN_ENDED = ("draws", "max_rounds")  # settings that say how far to go, not how
 
 Said = Callable[[int, int, float], None]  # (draws made, draws wanted, draws a second) after each block
 
@@ -74,7 +74,7 @@ def fit_in_blocks(
             done = 0 if posterior is None else _made(posterior)
             wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
             block = _block(method, wanted - done, speed * every, before)
-            part = replace(method, draws=block, **({"patience": 1} if hasattr(method, "patience") else {}))
+            part = replace(method, draws=block, **({"max_rounds": 1} if hasattr(method, "max_rounds") else {}))
             start = time.monotonic()
             bar.expect(chains * (warmup + wanted))
             posterior = fit(model, place, demonstrations, part, seed=seed, progress=bar, start=posterior)
@@ -185,16 +185,16 @@ def _made(posterior: Posterior) -> int:
 
 
 def _is_finished(posterior: Posterior, method: Any) -> bool:
-    """Whether there are as many draws as asked for, and the chains have mixed or patience is spent.
+    """Whether there are as many draws as asked for, and the chains have mixed or all rounds are made.
 
     Mixing is looked at after every `draws` only, as `fit` does, or a run would end elsewhere if it were cut elsewhere.
     """
     if not _goes_on(method):
         return True
-    made, patience = _made(posterior), getattr(method, "patience", 1)
+    made, rounds = _made(posterior), getattr(method, "max_rounds", 1)
     if made < method.draws:
         return False
-    return made >= patience * method.draws or (made % method.draws == 0 and "mixing" in posterior.data.attrs)
+    return made >= rounds * method.draws or (made % method.draws == 0 and "mixing" in posterior.data.attrs)
 
 
 def _block(method: Any, left: int, affordable: float, before: int) -> int:

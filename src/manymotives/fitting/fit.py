@@ -50,6 +50,7 @@ WITHOUT_CHECKSUM = (
     "this run was read from a file without a checksum, as version 0.1 wrote them: had the file been damaged, nobody "
     "would know."
 )
+Model = RewardPolicyModel | PolicyOptimalityModel  # what can be fitted
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 KINDS: dict[str, type] = DISTRIBUTIONS | {
@@ -94,14 +95,14 @@ WAYS: dict[type, Way] = {
 
 
 def fit(
-    model: Any,
-    environment: Any,
-    demonstrations: Any,
-    method: Any = None,
+    model: Model,
+    environment: Environment | DynamicsBelief,
+    demonstrations: Demonstrations,
+    method: Method | None = None,
     *,
-    seed: Any = 0,
-    progress: Any = True,
-    start: Any = None,
+    seed: int = 0,
+    progress: bool | Progress = True,
+    start: Posterior | None = None,
 ) -> Posterior:
     """What each task wants, given what it did.
 
@@ -142,7 +143,7 @@ def fit(
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed = int(seed)
     belief, environment = _told(environment)
-    target = model.bind(belief or environment, demonstrations)
+    target: Any = model.bind(belief or environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, belief or environment, demonstrations)
     if state is not None:
@@ -152,7 +153,7 @@ def fit(
         compile_first()
     draws = chosen.run(target, seed=seed, progress=bar, state=state)
     mixed = None
-    if start is None and getattr(chosen, "patience", 1) > 1:
+    if start is None and getattr(chosen, "max_rounds", 1) > 1:
         draws, mixed = _until_mixed(draws, chosen, model, target, demonstrations, seed, bar)
     data = way.label(draws, model, target, demonstrations, seed)
     data.attrs["model"] = record
@@ -181,17 +182,17 @@ def _told(place: Place) -> tuple[DynamicsBelief | None, Environment]:
 def _until_mixed(
     draws: Draws,
     method: Any,
-    model: RewardPolicyModel,
+    model: Any,
     target: Target,
     demonstrations: Demonstrations,
     seed: int,
     progress: Progress,
 ) -> tuple[Draws, Mixing | None]:
-    """As many draws again, as long as the chains have not mixed and patience lasts; none where the run was stopped.
+    """As many draws again, as long as the chains have not mixed, up to `max_rounds`; none where the run was stopped.
 
     And how well they have mixed, if that is what it ended with.
     """
-    most = method.patience * draws.tasks.shape[1]
+    most = method.max_rounds * draws.tasks.shape[1]
     while draws.tasks.shape[1] < most and draws.state:
         try:
             mixed = _mixing_so_far(watched_reward_policy(draws, model, target, demonstrations), progress)
@@ -227,7 +228,8 @@ def _mixing(data: xr.DataTree, model: Any, method: Any) -> Mixing | None:
         return mixing(watched, "Raise `draws`.")
     if not method.is_markov_chain:
         return None
-    return mixing(drawn, "Raise `patience`, or `draws`." if hasattr(method, "patience") else "Raise `thin` or `draws`.")
+    settings = "`max_rounds`, or `draws`" if hasattr(method, "max_rounds") else "`thin` or `draws`"
+    return mixing(drawn, f"Raise {settings}.")
 
 
 def _warnings(

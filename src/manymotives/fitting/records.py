@@ -11,6 +11,7 @@ from manymotives.errors import InputError
 from manymotives.models.optimality import NAMED
 
 LABELLED = "labelled array"
+RENAMED = {("HMC", "patience"): "max_rounds"}  # settings as files of earlier versions call them, and as they are called
 
 
 def record_of(thing: Any) -> Any:
@@ -55,7 +56,11 @@ def from_record(record: Any, kinds: dict[str, type]) -> Any:
             return _labelled(record)
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
-        given = {name: from_record(value, kinds) for name, value in record.items() if name != "kind"}
+        given = {
+            RENAMED.get((kind, name), str(name)): from_record(value, kinds)
+            for name, value in record.items()
+            if name != "kind"
+        }
         try:
             return kinds[kind](**given)
         except TypeError:

@@ -29,26 +29,26 @@ class HMC:
         Draws before those, in which steps and their shapes adapt; afterwards they are fixed.
     thin
         Sweeps for each draw. Four, because a sweep is cheap and successive ones are alike.
-    patience
-        `fit` goes on until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws, in its bulk and
-        in its tails; at most this many times `draws`. 1: not at all.
+    max_rounds
+        `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
+        in its bulk and in its tails; at most this many.
     device
         None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
         there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
-        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. These cannot go on, so `patience` is not read.
+        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. These cannot go on, so `max_rounds` is not read.
     """
 
     chains: int = 4
     draws: int = 1000
     warmup: int = 500
     thin: int = 4
-    patience: int = 5
+    max_rounds: int = 5
     device: Any = None
 
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_counts(self, "chains", "draws", "warmup", "thin", "patience")
+        checked_counts(self, "chains", "draws", "warmup", "thin", "max_rounds")
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
         if self.device is not None:

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
@@ -203,7 +204,12 @@ class Identifiability:
 
 
 def identifiability(
-    environment: Any, *, on: str = "state", features: Any = None, visited: Any = None, known: bool = True
+    environment: Environment,
+    *,
+    on: str = "state",
+    features: ArrayLike | None = None,
+    visited: ArrayLike | None = None,
+    known: bool = True,
 ) -> Identifiability:
     """What choices in an environment can and cannot show about rewards, whatever the reward and the choice rule.
 

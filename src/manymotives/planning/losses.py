@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
@@ -26,14 +27,14 @@ NUMBERS = 4_000_000  # on the right-hand side of a sparse solve, at a time
 
 
 def loss_matrix(
-    environment: Any,
-    policies: Any,
-    rewards: Any,
+    environment: Environment | DynamicsBelief,
+    policies: ArrayLike,
+    rewards: ArrayLike,
     *,
     on: str = "state",
     scale_free: bool = False,
-    environments: Any = None,
-    seed: Any = 0,
+    environments: int | None = None,
+    seed: int = 0,
 ) -> Any:
     """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
 

@@ -11,6 +11,7 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
@@ -62,21 +63,31 @@ class Plan:
 
 @overload
 def plan(
-    environment: Environment, rewards: Any, *, on: str = "state", inverse_temperature: Any = None, start: Any = None
+    environment: Environment,
+    rewards: ArrayLike,
+    *,
+    on: str = "state",
+    inverse_temperature: ArrayLike | None = None,
+    start: ArrayLike | None = None,
 ) -> Plan: ...
 @overload
 def plan(
-    environment: DynamicsBelief, rewards: Any, *, on: str = "state", environments: int | None = None, seed: int = 0
-) -> BeliefPlan: ...
-def plan(
-    environment: Any,
-    rewards: Any,
+    environment: DynamicsBelief,
+    rewards: ArrayLike,
     *,
     on: str = "state",
-    inverse_temperature: Any = None,
-    start: Any = None,
-    environments: Any = None,
-    seed: Any = 0,
+    environments: int | None = None,
+    seed: int = 0,
+) -> BeliefPlan: ...
+def plan(
+    environment: Environment | DynamicsBelief,
+    rewards: ArrayLike,
+    *,
+    on: str = "state",
+    inverse_temperature: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    environments: int | None = None,
+    seed: int = 0,
 ) -> Plan | BeliefPlan:
     """Optimal values and policy for each reward of a batch.
 
@@ -135,7 +146,7 @@ def plan(
     return Plan(**shaped, inverse_temperature=soft)
 
 
-def evaluate(environment: Any, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+def evaluate(environment: Environment, policies: ArrayLike, rewards: ArrayLike, *, on: str = "state") -> Any:
     """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast."""
     check_known(environment)
     given = checked_rewards(environment, rewards, on)
@@ -162,7 +173,7 @@ def evaluate(environment: Any, policies: Any, rewards: Any, *, on: str = "state"
     return value.reshape(*batch, num_states)
 
 
-def loss(environment: Any, policies: Any, rewards: Any, *, on: str = "state") -> Any:
+def loss(environment: Environment, policies: ArrayLike, rewards: ArrayLike, *, on: str = "state") -> Any:
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
     check_known(environment)
     best = reliable_plan(environment, rewards, on=on).value

@@ -9,7 +9,7 @@ from manymotives.assessment.recovery import Recovery
 from manymotives.plots.common import COLOURS
 
 
-def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
+def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
     """Truth against estimate, with 95 % intervals: what the experiment could show."""
     if axes is None:
         _, axes = plt.subplots(figsize=(5, 5), layout="constrained")
@@ -25,7 +25,7 @@ def plot_recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def plot_calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
+def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     """How far the truth's places are from uniform: their distribution function less the diagonal, by quantity.
 
     Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.

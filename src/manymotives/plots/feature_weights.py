@@ -7,10 +7,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
+from manymotives import findings
 from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
-from manymotives.findings import FeatureWeights, feature_weights
+from manymotives.findings import FeatureWeights
 from manymotives.plots.common import COLOURS, written
 from manymotives.posterior import Posterior
 
@@ -18,8 +20,8 @@ SHOWN = 60  # tasks, unless they are named
 ACROSS = 4  # panels side by side
 
 
-def plot_feature_weights(
-    posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: Any = None
+def feature_weights(
+    posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: ArrayLike | None = None
 ) -> Figure:
     """What each feature is worth: one panel a feature, the population's mean on top, then every task; 95 % intervals.
 
@@ -33,7 +35,7 @@ def plot_feature_weights(
     truth
         True weights [task, feature], where they are known: diamonds.
     """
-    found = posterior if isinstance(posterior, FeatureWeights) else feature_weights(posterior)
+    found = posterior if isinstance(posterior, FeatureWeights) else findings.feature_weights(posterior)
     if tasks is None:
         chosen = np.arange(min(len(found.who), SHOWN))
     else:

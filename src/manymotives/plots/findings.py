@@ -6,16 +6,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from manymotives import findings
 from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
-from manymotives.findings import PredictiveCheck, Similarity, learning, predictive_check, similarity
+from manymotives.findings import PredictiveCheck, Similarity
 from manymotives.plots.common import COLOURS, axes_for, written
 from manymotives.posterior import Posterior
+from manymotives.scoring import Score
 
 MARKERS = "osD^Pv*X"
 
 
-def plot_policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | None = None) -> Axes:
+def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | None = None) -> Axes:
     """What would be best for a task (the first one by default), with what it did: a heat map of states and actions.
 
     Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward.
@@ -45,12 +47,12 @@ def plot_policies(posterior: Posterior, task: Label | None = None, *, axes: Axes
     return axes
 
 
-def plot_similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -> Axes:
+def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -> Axes:
     """Who resembles whom: tasks that want alike lie close together; colours and shapes are groups, where supported.
 
     The distance is what each would lose by the other's goals (see `mm.findings.similarity`); directions mean nothing.
     """
-    alike = posterior if isinstance(posterior, Similarity) else similarity(posterior)
+    alike = posterior if isinstance(posterior, Similarity) else findings.similarity(posterior)
     if axes is None:
         _, axes = plt.subplots(figsize=(5.5, 5.0), layout="constrained")
     for group in range(alike.clusters.number):
@@ -87,7 +89,7 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
                 break
 
 
-def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
+def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
     """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
     if not hasattr(score, "table"):
         raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
@@ -97,7 +99,7 @@ def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
         _, axes = plt.subplots(figsize=(6.5, 1.4 + 0.34 * len(table)), layout="constrained")
     error = 1.96 * table["standard_error"].fillna(0.0)
     axes.errorbar(table["log_likelihood"], place, xerr=error, fmt="o", color=COLOURS[0], markersize=5)
-    axes.set_yticks(place, [written(name, 40) for name in ladder_names(table)])
+    axes.set_yticks(place, [written(name, 40) for name in model_names(table)])
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
@@ -106,8 +108,8 @@ def plot_ladder(score: Any, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def ladder_names(table: Any) -> list[str]:
-    """What the rungs are called; with how many episodes of its own a held-out subject had shown, where that is told."""
+def model_names(table: Any) -> list[str]:
+    """What the models are called; with how many of its own episodes a held-out subject had shown, if that is told."""
     if "own_episodes" not in table:
         return [str(name) for name in table["model"]]
     return [
@@ -116,12 +118,12 @@ def ladder_names(table: Any) -> list[str]:
     ]
 
 
-def plot_predictive_check(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> Axes:
+def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> Axes:
     """Could the model have made these choices? Observed against expected share of every action in every state.
 
     Lines are where 95 % of replications lie; open red marks lie outside theirs.
     """
-    check = posterior if isinstance(posterior, PredictiveCheck) else predictive_check(posterior)
+    check = posterior if isinstance(posterior, PredictiveCheck) else findings.predictive_check(posterior)
     if axes is None:
         _, axes = plt.subplots(figsize=(5.0, 5.0), layout="constrained")
     frame = check.shares
@@ -139,9 +141,9 @@ def plot_predictive_check(posterior: Posterior | PredictiveCheck, *, axes: Axes 
     return axes
 
 
-def plot_learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
+def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior."""
-    learnt = learning(posterior)
+    learnt = findings.learning(posterior)
     rows = slice(1, None) if learnt.has_population else slice(None)
     cells = learnt.cells
     on_states = cells["action"].isna().all()
@@ -159,7 +161,7 @@ def plot_learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def plot_temperatures(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
     if not hasattr(posterior, "inverse_temperatures"):
         raise InputError("this picture is of the posterior of a RewardPolicyModel.")

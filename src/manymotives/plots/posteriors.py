@@ -7,19 +7,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from manymotives.data.alignment import aligned
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.plots.common import COLOURS, written
-from manymotives.plots.tables import plot_table
+from manymotives.plots.tables import heat_map
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior
 
 
-def plot_rewards(
+def rewards(
     posterior: Posterior,
     *,
-    truth: Any = None,
+    truth: ArrayLike | None = None,
     tasks: Sequence[Label] | None = None,
     canonical: bool = False,
 ) -> Figure:
@@ -36,7 +37,7 @@ def plot_rewards(
     """
     if posterior.model.reward.on != "state":
         raise InputError(
-            'plot_rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'
+            'mm.plots.rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'
         )
     names = posterior.rewards["task"].values.tolist()
     chosen = names[:12] if tasks is None else list(tasks)
@@ -86,15 +87,17 @@ def plot_rewards(
     return figure
 
 
-def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
     if isinstance(posterior, Posterior) and posterior.has_features:
-        raise InputError("plot_weights draws which reward of a set each task has. For features: plot_feature_weights.")
+        raise InputError(
+            "mm.plots.weights draws which reward of a set each task has. For features: mm.plots.feature_weights."
+        )
     weights = _optimality(posterior).weights
     names = tuple(weights["candidate"].values.tolist())
     if len(names) > 60:
-        raise InputError(f"plot_weights draws the weights of a few named rewards; there are {len(names)}.")
-    axes = plot_table(
+        raise InputError(f"mm.plots.weights draws the weights of a few named rewards; there are {len(names)}.")
+    axes = heat_map(
         weights.values,
         tuple(weights["task"].values.tolist()),
         names,
@@ -106,7 +109,7 @@ def plot_weights(posterior: Any, *, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def plot_optimality(posterior: Any, *, axes: Axes | None = None) -> Axes:
+def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
     losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
     tasks = losses["task"].values.tolist()

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from manymotives.data.alignment import aligned
 from manymotives.data.demonstrations import Demonstrations
@@ -17,11 +18,11 @@ from manymotives.errors import InputError
 from manymotives.plots.common import COLOURS, axes_for, label_axes, written
 
 
-def plot_choices(
+def choices(
     demonstrations: Demonstrations,
     action: Label,
     *,
-    best: Any = None,
+    best: ArrayLike | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """How often each task chose one action in each state: the area of a square is the number of choices.
@@ -57,7 +58,7 @@ def plot_choices(
     return axes
 
 
-def plot_table(
+def heat_map(
     values: Any,
     tasks: tuple[Label, ...],
     states: tuple[Label, ...],
@@ -78,18 +79,18 @@ def plot_table(
     return axes
 
 
-def plot_maps(environment: Environment, tables: Mapping[str, Any], tasks: Sequence[Label]) -> Figure:
+def maps(environment: Environment, tables: Mapping[str, ArrayLike], tasks: Sequence[Label]) -> Figure:
     """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task."""
     if environment.coordinates is None:
         raise InputError("this environment has no coordinates to draw its states at.")
     spots = np.asarray(environment.coordinates, dtype=float)
     tall, wide = np.ptp(spots[:, 1]) + 1, np.ptp(spots[:, 0]) + 1
     named = {"task": tasks, "state": environment.states}
-    tables = {title: np.asarray(aligned(values, f"{title!r}", **named)) for title, values in tables.items()}
-    top = max(float(np.max(values)) for values in tables.values())
-    size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(tables) * tall / wide)
-    figure, panels = plt.subplots(len(tables), len(tasks), figsize=size, squeeze=False, layout="constrained")
-    for row, (title, values) in zip(panels, tables.items()):
+    drawn = {title: np.asarray(aligned(values, f"{title!r}", **named)) for title, values in tables.items()}
+    top = max(float(np.max(values)) for values in drawn.values())
+    size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(drawn) * tall / wide)
+    figure, panels = plt.subplots(len(drawn), len(tasks), figsize=size, squeeze=False, layout="constrained")
+    for row, (title, values) in zip(panels, drawn.items()):
         for column, panel in enumerate(row):
             marks = panel.scatter(*spots.T, c=values[column], cmap="Blues", vmin=0, vmax=top, marker="s")
             panel.set_xlim(spots[:, 0].min() - 0.5, spots[:, 0].max() + 0.5)

@@ -1,20 +1,28 @@
 """The page a scientist can read: one HTML file that needs nothing else."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from manymotives.errors import InputError
 from manymotives.io.atomic import whole_file
 from manymotives.posterior import Posterior
 from manymotives.report.content import content_of
 from manymotives.report.page import page
+from manymotives.scoring import Score
 
 __all__ = ["report"]
 
 
 def report(
-    posterior: Any, path: str | os.PathLike[str], *, score: Any = None, title: Any = None, truth: Any = None
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    score: Score | Sequence[Score] | None = None,
+    title: str | None = None,
+    truth: ArrayLike | None = None,
 ) -> Path:
     """Write what was found to one HTML file, which loads nothing from anywhere; its path.
 

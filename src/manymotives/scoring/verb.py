@@ -1,21 +1,21 @@
 """The verb: hold out, learn from the rest, predict; every rung of the ladder from the same training sets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from manymotives.data.belief import Place, known_part
+from manymotives.data.belief import DynamicsBelief, Place, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, listed, quoted
-from manymotives.fitting.fit import fit
-from manymotives.inference import Progress
+from manymotives.fitting.fit import Model, fit
+from manymotives.inference import Method, Progress
 from manymotives.inference.importance import UNRELIABLE
 from manymotives.models import PolicyOptimalityModel
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.posterior import PolicyOptimalityPosterior, RewardPolicyPosterior
+from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.book import Book
@@ -26,23 +26,24 @@ from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
 from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
 
+Scored = Model | Posterior  # what can be scored
 HOLD_OUT = ("episodes", "tasks")
 TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where every episode is left out by itself
 
 
 def score(
-    model: Any,
-    environment: Any = None,
-    demonstrations: Any = None,
-    method: Any = None,
+    model: Scored | Sequence[Scored] | Mapping[str, Scored],
+    environment: Environment | DynamicsBelief | None = None,
+    demonstrations: Demonstrations | None = None,
+    method: Method | None = None,
     *,
     hold_out: str = "episodes",
     folds: int = 5,
     first: Sequence[int] = (0,),
-    beside: Any = None,
+    beside: Scored | Sequence[Scored] | Mapping[str, Scored] | None = None,
     refits: bool = True,
-    seed: Any = 0,
-    progress: Any = True,
+    seed: int = 0,
+    progress: bool | Progress = True,
 ) -> Score:
     """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from manymotives.data.alignment import aligned, is_labelled
 from manymotives.data.demonstrations import Demonstrations
@@ -21,7 +22,7 @@ NOTHING_CHOSEN = "every episode starts in a terminal state: nothing is ever chos
 
 def simulate(
     environment: Environment,
-    rewards: Any,
+    rewards: ArrayLike,
     demonstrator: ChoiceRule | ModelBasedLearner,
     *,
     steps: int,
