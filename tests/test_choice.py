@@ -6,7 +6,7 @@ from numba import njit
 
 import manymotives as mm
 import oracles
-from manymotives.models.likelihood import exponentials, room_for_weights, shortfalls, softmax_log_likelihood
+from manymotives.models.likelihood import exponentials, weights_workspace, shortfalls, softmax_log_likelihood
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
@@ -63,7 +63,7 @@ def test_a_temperature_by_itself_is_judged_as_with_everything_else(temperature):
         logits = temperature * (q[1] - q[1].max(axis=-1, keepdims=True))
     log_policy = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     expected = (counts[0][counts[0] > 0] * log_policy[counts[0] > 0]).sum()
-    shortfall, room, made = room_for_weights(5, 3), room_for_weights(5, 3), np.empty(5)
+    shortfall, room, made = weights_workspace(5, 3), weights_workspace(5, 3), np.empty(5)
     states, chosen = shortfalls(q, 1, counts, 0, shortfall, made)
     assert states == (counts[0].sum(axis=-1) > 0).sum() < 5
     found = njit(softmax_log_likelihood)(temperature, shortfall, made, states, chosen, 2, room)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import log_likelihood, room_for_weights
+from manymotives.models.likelihood import log_likelihood, weights_workspace
 
 UNIFORM, GAUSSIAN, LAPLACIAN = range(3)
 LIMIT = 1000  # improvements of a policy
@@ -193,7 +193,7 @@ def _is_optimal(q, actions, value):
 def _height(q, counts, temperature, normalised):
     """The log-likelihood of the choices: normalised in each state, or literally c Σ n(s, a) Q*(s, a)."""
     if normalised:
-        return log_likelihood(q, 0, counts, 0, temperature, 0.0, room_for_weights(counts.shape[1], counts.shape[2]))
+        return log_likelihood(q, 0, counts, 0, temperature, 0.0, weights_workspace(counts.shape[1], counts.shape[2]))
     total = 0.0
     for s in range(q.shape[1]):
         for a in range(q.shape[2]):

@@ -9,7 +9,7 @@ from manymotives.models.likelihood import exponentials
 
 
 @inner
-def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull, room):
+def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull, workspace):
     """log L as `likelihood.log_likelihood` has it, and its derivatives in c and in the lapse rate.
 
     Leaves in pull[n] its derivatives in q [S, A], and in policies[n] the policy the values belong to: softmax(c q)
@@ -24,8 +24,8 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
             best = max(best, q[n, s, a])
         for a in range(num_actions):
             available = q[n, s, a] > -np.inf
-            room[s * num_actions + a] = temperature * (q[n, s, a] - best) if available else -np.inf
-    exponentials(room, num_states * num_actions)
+            workspace[s * num_actions + a] = temperature * (q[n, s, a] - best) if available else -np.inf
+    exponentials(workspace, num_states * num_actions)
     for s in range(num_states):
         made = 0.0
         for a in range(num_actions):
@@ -40,7 +40,7 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
             best = max(best, q[n, s, a])
         weight, available, chosen = 0.0, 0, 0.0
         for a in range(num_actions):
-            share = room[s * num_actions + a]
+            share = workspace[s * num_actions + a]
             if q[n, s, a] > -np.inf:
                 available += 1
                 if counts[m, s, a] > 0.0:

@@ -18,20 +18,20 @@ def inverse_temperature(log_temperature):
 
 
 @inner
-def room_for_weights(num_states, num_actions):
+def weights_workspace(num_states, num_actions):
     """Where the weights e^(c q) of one task are worked out, sixteen at a time."""
     return np.zeros(-(-num_states * num_actions // WIDTH) * WIDTH)
 
 
 @inner
-def exponentials(room, count):
+def exponentials(workspace, count):
     """e^x of the first `count` numbers, in their places."""
     for row in range(-(-count // WIDTH)):
-        store(room, row, exponential(load(room, row)))
+        store(workspace, row, exponential(load(workspace, row)))
 
 
 @inner
-def log_likelihood(q, n, counts, m, temperature, lapse, room):
+def log_likelihood(q, n, counts, m, temperature, lapse, workspace):
     """Σ_{s,a} k(s, a) log π(a|s) for values q[n] and counts k = counts[m], [S, A]; q is −inf where nothing can be done.
 
     π = (1 − lapse) softmax(c q) + lapse / (number of available actions). States without choices cost nothing. (Whole
@@ -49,11 +49,11 @@ def log_likelihood(q, n, counts, m, temperature, lapse, room):
                 best = max(best, q[n, s, a])
             for a in range(num_actions):
                 above = temperature * (q[n, s, a] - best) if q[n, s, a] > -np.inf else -np.inf
-                room[count] = above
+                workspace[count] = above
                 count += 1
                 if counts[m, s, a] > 0.0:  # else 0 · −∞ where c (q − best) overflows
                     total += counts[m, s, a] * above
-    exponentials(room, count)
+    exponentials(workspace, count)
     count = 0
     if lapse > 0.0:
         total = 0.0
@@ -64,14 +64,14 @@ def log_likelihood(q, n, counts, m, temperature, lapse, room):
         if made > 0.0:
             weight, available = 0.0, 0
             for a in range(num_actions):
-                weight += room[count + a]
+                weight += workspace[count + a]
                 available += q[n, s, a] > -np.inf
             if lapse == 0.0:
                 total -= made * math.log(weight)
             else:
                 for a in range(num_actions):
                     if counts[m, s, a] > 0.0:
-                        share = (1.0 - lapse) * room[count + a] / weight + lapse / available
+                        share = (1.0 - lapse) * workspace[count + a] / weight + lapse / available
                         total += counts[m, s, a] * math.log(min(share, 1.0))
             count += num_actions
     return total
@@ -138,15 +138,15 @@ def shortfalls(q, n, counts, m, shortfall, made):
 
 
 @inner
-def softmax_log_likelihood(temperature, shortfall, made, states, chosen, num_others, room):
+def softmax_log_likelihood(temperature, shortfall, made, states, chosen, num_others, workspace):
     """The log-likelihood at a temperature, of what `shortfalls` has found; each state has `num_others` shortfalls."""
     for row in range(-(-states * num_others // WIDTH)):
-        store(room, row, exponential(spread(temperature) * load(shortfall, row)))
+        store(workspace, row, exponential(spread(temperature) * load(shortfall, row)))
     total, count = temperature * chosen, 0
     for i in range(states):
         weight = 1.0
         for _ in range(num_others):
-            weight += room[count]
+            weight += workspace[count]
             count += 1
         total -= made[i] * math.log(weight)
     return total
@@ -155,7 +155,7 @@ def softmax_log_likelihood(temperature, shortfall, made, states, chosen, num_oth
 @compiled
 def log_likelihoods(q, counts, owner, temperature, lapse):
     """The same for each of a batch of values q [N, S, A]; `owner` says whose counts [M, S, A] they are to explain."""
-    found, room = np.empty(len(q)), room_for_weights(q.shape[1], q.shape[2])
+    found, workspace = np.empty(len(q)), weights_workspace(q.shape[1], q.shape[2])
     for n in range(len(q)):
-        found[n] = log_likelihood(q, n, counts, owner[n], temperature[n], lapse[n], room)
+        found[n] = log_likelihood(q, n, counts, owner[n], temperature[n], lapse[n], workspace)
     return found

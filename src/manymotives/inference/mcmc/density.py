@@ -17,7 +17,7 @@ from manymotives.inference.mcmc.noncentred import latent, latent_constants, late
 from manymotives.inference.mcmc.proposals import plan_trials
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_pull
-from manymotives.models.likelihood import COLDEST, HOTTEST, room_for_weights
+from manymotives.models.likelihood import COLDEST, HOTTEST, weights_workspace
 from manymotives.models.rewards import NORMALISED
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
@@ -250,7 +250,7 @@ def _judge_choices(world, anatomy, data, room):
     num_tasks = len(lift)
     num_states, num_actions = world.num_states, world.num_actions
     plan_trials(world, anatomy, data, plans, tasks, room.owner, num_tasks)
-    by_temperature, weights = np.zeros(num_tasks), room_for_weights(num_states, num_actions)
+    by_temperature, weights = np.zeros(num_tasks), weights_workspace(num_states, num_actions)
     for m in range(num_tasks):
         for d in range(lift.shape[1]):
             lift[m, d] = 0.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from manymotives.families import BETA, natural
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import inverse_temperature, log_likelihood, room_for_weights
+from manymotives.models.likelihood import inverse_temperature, log_likelihood, weights_workspace
 from manymotives.models.rewards import NORMALISED
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
@@ -49,7 +49,7 @@ def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
     counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
     plan_trials(world, anatomy, data, plans, trial, owner, count)
-    weights = room_for_weights(counts.shape[1], counts.shape[2])
+    weights = weights_workspace(counts.shape[1], counts.shape[2])
     for n in range(count):
         m = owner[n]
         found[n] = -np.inf

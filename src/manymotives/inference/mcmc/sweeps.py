@@ -55,7 +55,7 @@ from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
     log_likelihood,
-    room_for_weights,
+    weights_workspace,
     shortfalls,
     softmax_log_likelihood,
 )
@@ -335,7 +335,7 @@ def _slice_choices(rng, anatomy, data, state, proposal, tally):
     families, counts, widths, exact_from = anatomy.families, data.counts, proposal.slice_width, proposal.factor.shape[1]
     parameters = np.empty((len(families), 2))
     _, num_states, num_actions = counts.shape
-    weights, shortfall = room_for_weights(num_states, num_actions), room_for_weights(num_states, num_actions)
+    weights, shortfall = weights_workspace(num_states, num_actions), weights_workspace(num_states, num_actions)
     made = np.empty(num_states)
     states, chosen = 0, 0.0
     group = -1
