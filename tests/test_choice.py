@@ -6,7 +6,7 @@ from numba import njit
 
 import manymotives as mm
 import oracles
-from manymotives.models.likelihood import exponentials, weights_workspace, shortfalls, softmax_log_likelihood
+from manymotives.models.likelihood import exponentials, shortfalls, softmax_log_likelihood, weights_workspace
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():

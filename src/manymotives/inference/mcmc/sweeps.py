@@ -55,9 +55,9 @@ from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
     log_likelihood,
-    weights_workspace,
     shortfalls,
     softmax_log_likelihood,
+    weights_workspace,
 )
 from manymotives.models.target import Target
 from manymotives.planning.function_pointers import address_of
