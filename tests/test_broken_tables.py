@@ -106,6 +106,7 @@ BROKEN = {
     "a discount of one": case(CHOICES, ROOMS, "--discount", "1"),
     "a method of another model": case(CHOICES, ROOMS, "--model", "mpo", "--method", "gibbs"),
     "a setting of another method": case(CHOICES, ROOMS, "--method", "empirical-bayes", "--chains", "2"),
+    "rounds of a method that has none": case(CHOICES, ROOMS, "--method", "gibbs", "--max-rounds", "2"),
     "coordinates without y": case(CHOICES, ROOMS, "--coordinates", "environment.csv"),
     "a result that is no netCDF file": case(CHOICES, ROOMS, "--out", "run.csv"),
     "a folder that is not there": case(CHOICES, ROOMS, "--out", "results/run.nc"),
