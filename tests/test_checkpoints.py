@@ -48,7 +48,7 @@ def killed_after(count):
 def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
     path = tmp_path / "run.nc"
     with pytest.raises(Killed):
-        blocks(method, path, every=0.0, said=killed_after(50))
+        blocks(method, path, every=0.0, on_checkpoint=killed_after(50))
     halfway = mm.load(path)
     assert is_unfinished(halfway)
     assert "this run has not ended: a checkpoint after 50 draws" in halfway.warnings[0]
@@ -70,7 +70,7 @@ def test_importance_samplers_run_in_seeded_blocks(tmp_path, monkeypatch):
     method = mm.NestedMonteCarlo(draws=80, inner=5)
     whole = blocks(method, tmp_path / "whole.nc")
     with pytest.raises(Killed):
-        blocks(method, tmp_path / "cut.nc", said=killed_after(30))
+        blocks(method, tmp_path / "cut.nc", on_checkpoint=killed_after(30))
     resumed = blocks(method, tmp_path / "cut.nc", resume=True)
     assert resumed.rewards.sizes["draw"] == 80
     np.testing.assert_array_equal(resumed.rewards, whole.rewards)
@@ -123,7 +123,7 @@ def test_one_bar_goes_on_over_all_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(InParts, "expect", lambda bar, total: expected.append(total))
     method = mm.Gibbs(chains=2, draws=170, warmup=20, thin=1)
     with pytest.raises(Killed):
-        blocks(method, tmp_path / "run.nc", every=0.0, said=killed_after(100))
+        blocks(method, tmp_path / "run.nc", every=0.0, on_checkpoint=killed_after(100))
     assert seen == sorted(seen)
     assert seen[-1] == 2 * (20 + 100)
     assert set(expected) == {2 * (20 + 170)}

@@ -516,7 +516,7 @@ GALLERY = {
     "reweighting policies": lambda: mm.score(fit(mm.PolicyOptimalityModel(), FEW), refits=False),
     "too few draws to weigh": lambda: mm.score(fit(mm.RewardPolicyModel()), refits=False, hold_out="tasks"),
     "runs of different data": lambda: mm.score({"one": fit(mm.RewardPolicyModel()), "other": another_fit()}),
-    "an unknown rung": lambda: score(mm.RewardPolicyModel(), method=QUICK, beside=()).against("luck"),
+    "an unknown model": lambda: score(mm.RewardPolicyModel(), method=QUICK, beside=()).against("luck"),
     "no score there": lambda: Score.load("nowhere.json"),
     "a file that is no score": lambda: Score.load(in_file("notes.json", b"[]")),
     # ---- baselines

@@ -71,8 +71,8 @@ def test_tables_have_a_row_for_each_task_and_feature(weighed):
     assert set(weighed.to_frame("state").columns) >= {"state", "other_state"}
     rewards = weighed.rewards.transpose(..., "state").values
     assert weight.values @ FEATURES.T == pytest.approx(rewards)
-    newcomer = weighed.population()
-    assert newcomer["weight"].values @ FEATURES.T == pytest.approx(newcomer["reward"].values)
+    new_task = weighed.population()
+    assert new_task["weight"].values @ FEATURES.T == pytest.approx(new_task["reward"].values)
     said = str(weighed.summary())
     assert "mean weight" in said
     assert "mean reward" not in said

@@ -81,7 +81,7 @@ def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     assert light < 150 if dark else light > 600
 
 
-def test_the_ladder_has_every_rung_and_says_what_was_held_out(browser, pages):
+def test_the_comparison_has_every_model_and_says_what_was_held_out(browser, pages):
     browser.open(pages["scored"])
     plain = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
     held_out = (

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.cli import app
 from manymotives.inference.importance import pareto_k, smoothed
-from manymotives.scoring import Score, newcomers
+from manymotives.scoring import Score, held_out_tasks
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, differing
-from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import contenders_of
-from manymotives.scoring.counts import OWN_HISTORY, Smoothing, plain_rungs
+from manymotives.scoring.counts import OWN_HISTORY, Smoothing, count_models
 from manymotives.scoring.splits import by_each_episode, by_episodes, by_tasks, only
+from manymotives.scoring.sums import Book
 from manymotives.scoring.verb import _predictions, _unscored
 
 PLACE = mm.worlds.RandomMDP(states=3, actions=3, discount=0.8, seed=1)
@@ -49,7 +49,7 @@ def score(data=None, model=None, **options):
 def test_coin_flips_cannot_be_predicted(options):
     table = score(demonstrations(temperature=0.0, tasks=12, episodes=3, steps=12), **options).table
     chance = np.log(1 / 3)
-    luck = 3 * table["standard_error"].fillna(0.0)  # three standard errors: once in 700 rungs
+    luck = 3 * table["standard_error"].fillna(0.0)  # three standard errors: once in 700 models
     assert (table["log_likelihood"] <= chance + luck + 1e-12).all()
     assert set(table["model"]) == {*PLAIN, "RP", "MRP", "MPO"}
 
@@ -60,7 +60,7 @@ def test_a_leaky_score_predicts_coin_flips():
     leaky = tuple(split._replace(trains=split.trains | split.tested) for split in by_episodes(data, 5, 0)[0])
     book = Book(PLACE, data, leaky, "episodes")
     for number, split in enumerate(leaky):
-        table, _ = plain_rungs(book.cells, book.cells.counts(split.trains), Smoothing(1.0, 1.0, 1.0, 1.0))
+        table, _ = count_models(book.cells, book.cells.counts(split.trains), Smoothing(1.0, 1.0, 1.0, 1.0))
         book._count(OWN_HISTORY, number, table[OWN_HISTORY])
     contender = contenders_of(mm.RewardPolicyModel(mm.DirichletReward(0.3), mm.Softmax(20.0)), QUICK, ())[0][0]
     for number, prediction in enumerate(_predictions(contender, PLACE, book, 0, True)):
@@ -83,7 +83,7 @@ def test_predictions_do_not_know_what_they_predict():
         books = [Book(PLACE, choices, splits[:1], "episodes") for choices in (data, other)]
         one, two = (next(_predictions(contender, PLACE, book, 0, True)).log_policy for book in books)
         assert np.array_equal(one, two)
-    tables = [plain_rungs(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
+    tables = [count_models(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
     for name in PLAIN:
         assert np.array_equal(tables[0][name], tables[1][name])
 
@@ -427,7 +427,7 @@ def test_pooled_chains_that_go_on_predict_as_fits_from_the_beginning_do(monkeypa
     method = mm.Gibbs(chains=2, draws=1000, warmup=200, thin=2)
     posterior = mm.fit(model, env, data, method, progress=False)
     found = [mm.score(posterior, hold_out="tasks", beside=[])]
-    monkeypatch.setattr(newcomers, "_continued", lambda *_: None)
+    monkeypatch.setattr(held_out_tasks, "_continued", lambda *_: None)
     found.append(mm.score(posterior, hold_out="tasks", beside=[]))
     for how, each in zip(("continued", "refit"), found):
         assert how in set(each.how["how"])

@@ -9,9 +9,9 @@ from scipy import special, stats
 
 import manymotives as mm
 from grid_posterior import optimal_values
-from manymotives.scoring import newcomers
+from manymotives.scoring import held_out_tasks
 from manymotives.scoring.cells import Cells
-from manymotives.scoring.counts import COUNTS, HISTORY, OWN_COUNTS, OWN_HISTORY, UNIFORM, Smoothing, plain_rungs
+from manymotives.scoring.counts import COUNTS, HISTORY, OWN_COUNTS, OWN_HISTORY, UNIFORM, Smoothing, count_models
 from manymotives.scoring.splits import by_tasks
 
 # ---- models: two states, two actions, rewards (x, 1 − x) ----------------------------------------------------------
@@ -65,9 +65,9 @@ def demonstrations(tasks=5, episodes=3, steps=8):
 def test_new_tasks_are_predicted_as_by_brute_force(way, monkeypatch):
     """However the prediction is made: from one fit, by chains that went on, from the beginning."""
     if way != "reweighted":
-        monkeypatch.setattr(newcomers, "_imagined", lambda posterior, seed: None)
+        monkeypatch.setattr(held_out_tasks, "_new_tasks", lambda posterior, seed: None)
     if way == "refit":
-        monkeypatch.setattr(newcomers, "_continued", lambda *_: None)
+        monkeypatch.setattr(held_out_tasks, "_continued", lambda *_: None)
     data = demonstrations()
     model = mm.RewardPolicyModel(mm.DirichletReward(mm.Gamma(SHAPE, RATE)), mm.Softmax(TEMPERATURE))
     method = mm.Gibbs(draws=200 if way == "refit" else 500, warmup=100, thin=4)
@@ -178,7 +178,7 @@ def test_tables_of_counts_are_those_of_plain_loops():
     cells = Cells.of(place, data)
     trains = data.episode % 3 != 1
     smoothing = Smoothing(0.7, 2.0, 3.0, 5.0)
-    tables, _ = plain_rungs(cells, cells.counts(trains), smoothing)
+    tables, _ = count_models(cells, cells.counts(trains), smoothing)
     training = choices_by_loop(data, trains)
     which = {key: number for number, key in enumerate(zip(cells.task, cells.context))}
     assert len(which) == len(cells.task)
@@ -195,7 +195,7 @@ def test_every_table_is_a_distribution_over_what_can_be_done():
     place = mm.worlds.Labyrinth(levels=2)
     data = mm.simulate(place, np.eye(place.num_states)[:3], mm.Softmax(5.0), steps=15, episodes=3, seed=1)
     cells = Cells.of(place, data)
-    tables, _ = plain_rungs(cells, cells.counts(data.episode % 3 != 1))
+    tables, _ = count_models(cells, cells.counts(data.episode % 3 != 1))
     for table in tables.values():
         assert np.exp(table).sum(axis=1) == pytest.approx(np.ones(len(table)), abs=1e-12)
         assert (np.isfinite(table) == place.available[cells.state]).all()
@@ -204,7 +204,7 @@ def test_every_table_is_a_distribution_over_what_can_be_done():
 def test_smoothing_is_the_one_with_the_most_evidence():
     place = mm.worlds.RandomMDP(states=4, actions=3, seed=0)
     data = mm.simulate(place, np.eye(4), mm.Softmax(1.0), steps=200, seed=0)
-    _, smoothing = plain_rungs(Cells.of(place, data), Cells.of(place, data).counts(np.ones(len(data.task), bool)))
+    _, smoothing = count_models(Cells.of(place, data), Cells.of(place, data).counts(np.ones(len(data.task), bool)))
     counts = data.counts.sum(axis=0)
     tried = np.exp(np.linspace(np.log(0.01), np.log(1e5), 4000))
     evidence = [

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from manymotives.assessment.simulators import tell_policy_optimality, tell_reward_policy
+from manymotives.assessment.simulators import simulate_policy_optimality, simulate_reward_policy
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
@@ -24,9 +24,9 @@ from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.sharing import Pooled
 from manymotives.planning.problem import cores
 
-STORIES: dict[type, tuple[type, Callable[..., Any]]] = {
-    RewardPolicyModel: (HMC, tell_reward_policy),
-    PolicyOptimalityModel: (OptimalityMonteCarlo, tell_policy_optimality),
+SIMULATORS: dict[type, tuple[type, Callable[..., Any]]] = {
+    RewardPolicyModel: (HMC, simulate_reward_policy),
+    PolicyOptimalityModel: (OptimalityMonteCarlo, simulate_policy_optimality),
 }
 
 
@@ -34,7 +34,7 @@ STORIES: dict[type, tuple[type, Callable[..., Any]]] = {
 class Calibration:
     """Where the truth fell in each posterior, between 0 (below all draws) and 1 (above all)."""
 
-    places: pd.DataFrame  # one row a replication, one column a quantity
+    ranks: pd.DataFrame  # one row a replication, one column a quantity
 
     @property
     def p_values(self) -> pd.Series:
@@ -44,7 +44,7 @@ class Calibration:
         from the middle, which sees posteriors that are too narrow or too wide.
         """
         found = {}
-        for name, column in self.places.items():
+        for name, column in self.ranks.items():
             bias = stats.kstest(column, "uniform").pvalue
             width = stats.kstest(np.abs(2 * column - 1), "uniform").pvalue
             found[name] = min(1.0, 2 * min(bias, width))
@@ -58,7 +58,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         worst = self.p_values.sort_values().head(5)
-        count, quantities = self.places.shape
+        count, quantities = self.ranks.shape
         lines = [f"Calibration over {count} replications, {quantities} quantities: p = {self.p_value:.2g}"]
         return "\n".join(lines + [f"  {name}: p = {value:.2g}" for name, value in worst.items()])
 
@@ -90,7 +90,7 @@ def calibrate(
     truth
         Another model of the same kind to draw the truth from: what happens if the prior is wrong?
     """
-    if type(model) not in STORIES:
+    if type(model) not in SIMULATORS:
         raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
     if not isinstance(environment, Environment | DynamicsBelief):
         raise InputError(
@@ -98,7 +98,7 @@ def calibrate(
         )
     if isinstance(environment, DynamicsBelief) and not isinstance(model, RewardPolicyModel):
         raise InputError(f"a {type(model).__name__} is calibrated in a known environment: give belief.mean.")
-    default, tell = STORIES[type(model)]
+    default, simulator = SIMULATORS[type(model)]
     chosen = default() if method is None else method
     if not isinstance(chosen, Method) or isinstance(chosen, type):
         raise InputError(f"{chosen!r} is not a method.")
@@ -111,12 +111,12 @@ def calibrate(
     if isinstance(model.sharing, Pooled):
         tasks = 1
     seeds = np.random.SeedSequence(seed).generate_state(replications).tolist()
-    story = tell(model, source, environment, chosen, tasks, steps)
+    replication = simulator(model, source, environment, chosen, tasks, steps)
 
     def replicate(number: int) -> dict[str, float]:
         rng = np.random.default_rng([seeds[number], 1])
-        true, found = story(rng, seeds[number], number % tasks)
-        return {name: _place(found[name], true[name], rng) for name in found if name in true}
+        true, found = replication(rng, seeds[number], number % tasks)
+        return {name: _rank(found[name], true[name], rng) for name in found if name in true}
 
     rows: list[dict[str, float]] = []
     with ThreadPoolExecutor(cores()) as pool, Progress(progress).of(replications, "fits") as report:
@@ -126,7 +126,7 @@ def calibrate(
     return Calibration(pd.DataFrame(rows))
 
 
-def _place(draws: np.ndarray, truth: Any, rng: np.random.Generator) -> float:
+def _rank(draws: np.ndarray, truth: Any, rng: np.random.Generator) -> float:
     """Where the truth lies among draws, ties broken at random: uniform if it is one of them."""
     flat, value = draws.ravel(), float(np.ravel(truth)[0])
     below, equal = int((flat < value).sum()), int((flat == value).sum())

@@ -97,14 +97,14 @@ def recover(
     pooled = isinstance(model.sharing, Pooled)
     count = 1 if pooled else len(names)
     nothing = np.zeros((count, environment.num_states, environment.num_actions))
-    story = model.target(environment, names[:count], nothing)
-    u = story.draw_tasks(rng, story.draw_hyper(rng, 1))[0]
+    prior_target = model.target(environment, names[:count], nothing)
+    u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
     owner = np.arange(count)
-    temperature, lapse = story.temperatures(u, owner), story.lapses(u, owner)
+    temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
     axes = {"state": environment.states, "action": environment.actions}
     named = axes if model.reward.on == "state_action" else {"state": environment.states}
     true = (
-        story.rewards(u)
+        prior_target.rewards(u)
         if rewards is None
         else np.asarray(aligned(rewards, "rewards", task=names, **named), dtype=float)
     )

@@ -26,7 +26,7 @@ from manymotives.planning import Contest
 from manymotives.worlds import simulate
 
 Quantities = dict[str, np.ndarray]
-Story = Callable[[np.random.Generator, int, int], tuple[Quantities, Quantities]]
+Replication = Callable[[np.random.Generator, int, int], tuple[Quantities, Quantities]]
 PATIENCE = 1_000_000  # policies tried for one that a reward allows …
 TRIED = 64  # … so many at a time
 
@@ -34,14 +34,14 @@ TRIED = 64  # … so many at a time
 # ---- rewards, temperatures, softmax choices --------------------------------------------------------------------
 
 
-def tell_reward_policy(
+def simulate_reward_policy(
     model: RewardPolicyModel,
     source: RewardPolicyModel,
     environment: Place,
     method: Method,
     tasks: int,
     steps: int,
-) -> Story:
+) -> Replication:
     """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
     if isinstance(method, OptimalityMonteCarlo):
         raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
@@ -51,7 +51,7 @@ def tell_reward_policy(
     names = tuple(range(tasks))
     origin = source.target(known, names, nothing)
 
-    def story(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
+    def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         hyper = origin.draw_hyper(rng, 1)
         u = origin.draw_tasks(rng, hyper)
         rule = _rule(source, origin, u[0])
@@ -70,7 +70,7 @@ def tell_reward_policy(
                 truth[name], found[name] = np.full((1, 1), move), draws.moves[:, :, number]
         return truth, found
 
-    return story
+    return replication
 
 
 def _rule(model: RewardPolicyModel, target: Target, u: np.ndarray) -> Softmax | SoftOptimal:
@@ -123,14 +123,14 @@ class _Played:
         return self.table
 
 
-def tell_policy_optimality(
+def simulate_policy_optimality(
     model: PolicyOptimalityModel,
     source: PolicyOptimalityModel,
     environment: Environment,
     method: Any,
     tasks: int,
     steps: int,
-) -> Story:
+) -> Replication:
     if not isinstance(method, OptimalityMonteCarlo) and isinstance(method, METHODS):
         raise InputError(f"{method!r} cannot fit a PolicyOptimalityModel.")
     if source is not model and not _same_set(source.reward, model.reward, environment):
@@ -152,7 +152,7 @@ def tell_policy_optimality(
     rewards, measure = origin.reward_set(np.random.default_rng(0), 0)
     contest = Contest.between(environment, rewards, on=origin.on, scale_free=source.scale_free)
 
-    def story(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
+    def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         truth = _drawn(rng, origin, contest, measure)
         rule: Any = _Played(truth.policies)
         demonstrations = simulate(environment, rewards[truth.index], rule, steps=steps, seed=seed, on=origin.on)
@@ -160,7 +160,7 @@ def tell_policy_optimality(
         draws = method.run(target, seed=seed, progress=Progress(False))
         return _of_truth(truth, rewards, target.counts, m), _of_draws(draws, target, m)
 
-    return story
+    return replication
 
 
 def _same_set(one: Any, other: Any, environment: Environment) -> bool:
@@ -177,8 +177,8 @@ def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest,
     if model.shares_rewards:
         kappa = float(origin.draw_reward_concentrations(rng, 1)[0])
         weights = _dirichlet(rng, kappa * measure)
-    tell = _policy_for_a_reward if model.factorisation == "policy_given_reward" else _reward_for_a_policy
-    each = [tell(rng, origin, contest, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
+    simulator = _policy_for_a_reward if model.factorisation == "policy_given_reward" else _reward_for_a_policy
+    each = [simulator(rng, origin, contest, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
     index, gap, loss, policies = (np.array(column) for column in zip(*each))
     return _Truth(index, gap, loss, policies, concentration, kappa)
 

@@ -124,8 +124,8 @@ def show(console: Console, found: Score) -> None:
         "How to read it: each number is the average log-probability that was given to a choice before it was seen; 0 "
         "would be certainty, and higher (closer to 0) is better. A model that is not above the counts has found no "
         "motives that help to predict. "
-        f'"against {escape(found.model)}" is how far a rung is above (+) or below (−) it: more than twice the error is '
-        "unlikely to be chance. Errors are by subject.",
+        f'"against {escape(found.model)}" is how far a model is above (+) or below (−) it: more than twice the error '
+        "is unlikely to be chance. Errors are by subject.",
         soft_wrap=True,
     )
     for warning in found.warnings:

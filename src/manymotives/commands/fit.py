@@ -14,7 +14,7 @@ from manymotives import inference
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.errors import InputError
-from manymotives.fitting.checkpoints import EVERY, Said, fit_in_blocks, is_unfinished
+from manymotives.fitting.checkpoints import EVERY, OnCheckpoint, fit_in_blocks, is_unfinished
 from manymotives.fitting.compilation import is_compiled
 from manymotives.fitting.fit import load
 from manymotives.inference.progress import Progress, Quiet
@@ -199,7 +199,7 @@ def fit(
             resume=resume and not force,
             every=checkpoint,
             progress=Quiet() if as_json else Progress(),
-            said=None if as_json or Console(stderr=True).is_terminal else _said(target),  # a terminal has a bar
+            on_checkpoint=None if as_json or Console(stderr=True).is_terminal else _announcer(target),
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
@@ -257,17 +257,17 @@ def _introduce(speaker: Speaker, inputs: Inputs) -> None:
         speaker.say(f"! {note}", "yellow")
 
 
-def _said(target: Path) -> Said:
+def _announcer(target: Path) -> OnCheckpoint:
     """A line in the log after each checkpoint: how far, how fast, how long still."""
     console = Console(stderr=True)
 
-    def said(made: int, wanted: int, rate: float) -> None:
+    def on_checkpoint(made: int, wanted: int, rate: float) -> None:
         if made < wanted:
             left = f"about {(wanted - made) / rate:,.0f} s left" if (wanted - made) / rate > 1 else "nearly done"
             text = f"{made:,} of {wanted:,} draws a chain, {rate:,.1f} a second, {left}; saved in {target}"
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    return said
+    return on_checkpoint
 
 
 def _left(target: Path) -> str:

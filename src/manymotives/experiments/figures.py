@@ -63,7 +63,7 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
     drawn = [series for series in look.series if (curves["series"] == series).any()]
     for number, series in enumerate(drawn):
         part = curves[curves["series"] == series].sort_values("x")
-        aside = DODGE * (number - (len(drawn) - 1) / 2)  # side by side, so that equal values can be seen
+        offset = DODGE * (number - (len(drawn) - 1) / 2)  # side by side, so that equal values can be seen
         style: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)] if number % len(COLOURS) != 6 else "#000000",  # yellow is faint
             "linestyle": DASHES[number % len(DASHES)],
@@ -79,7 +79,7 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
         else:
             places, means, errors = (part[name].to_numpy() for name in ("x", "mean", "standard_error"))
         span = points.max() / points.min()
-        places = places * span**aside if look.log_x else places + (points.max() - points.min()) * aside
+        places = places * span**offset if look.log_x else places + (points.max() - points.min()) * offset
         axes.errorbar(places, means, yerr=errors, **style)
     if look.log_x:
         axes.set_xscale("log")

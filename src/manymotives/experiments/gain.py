@@ -65,8 +65,8 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
         ):
             if name.endswith("pooled") and tasks < TASKS[-1]:
                 continue
-            story = mm.RewardPolicyModel(reward=prior, sharing=model)
-            posterior = mm.fit(story, chain, shown, method, seed=seed, progress=False)
+            chosen_model = mm.RewardPolicyModel(reward=prior, sharing=model)
+            posterior = mm.fit(chosen_model, chain, shown, method, seed=seed, progress=False)
             found[f"loss/{name}/{tasks}"] = loss(posterior.policies().values)
             found[f"ess/{name}/{tasks}"] = float(posterior.data["sample_stats"]["effective_sample_size"].min())
         for name, options in (

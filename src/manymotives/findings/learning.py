@@ -95,8 +95,8 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         after, who = after[:, :1], (EVERYBODY,)
     members = None if isinstance(posterior.model.sharing, Pooled) else population_of(few)
     if members is not None:
-        newcomer, _ = in_unit_range(few.identifiability, members, _middling_temperatures(few, members))
-        after = np.concatenate([_flat(newcomer.expand_dims("task", 2)), after], axis=1)
+        new_task, _ = in_unit_range(few.identifiability, members, _middling_temperatures(few, members))
+        after = np.concatenate([_flat(new_task.expand_dims("task", 2)), after], axis=1)
         who = (POPULATION, *who)
     prior = few.data["prior"].dataset["reward"]
     canonical, _ = in_unit_range(few.identifiability, prior, _middling_temperatures(few, prior))

@@ -35,7 +35,7 @@ RUN = "run"  # attribute of a file: what was asked for, part by part
 UNFINISHED = "unfinished"  # attribute of a file: draws made so far, while there are more to come
 OPEN_ENDED = ("draws", "max_rounds")  # settings that say how far to go, not how
 
-Said = Callable[[int, int, float], None]  # (draws made, draws wanted, draws a second) after each block
+OnCheckpoint = Callable[[int, int, float], None]  # (draws made, draws wanted, draws a second) after each block
 
 
 def fit_in_blocks(
@@ -49,7 +49,7 @@ def fit_in_blocks(
     resume: bool = False,
     every: float = EVERY,
     progress: bool | Progress = True,
-    said: Said | None = None,
+    on_checkpoint: OnCheckpoint | None = None,
 ) -> Posterior:
     """The posterior, saved to `path`, where also the last checkpoint lies until it is whole.
 
@@ -84,8 +84,8 @@ def fit_in_blocks(
             before = block
             posterior = _marked(posterior, method, identity)
             posterior.save(path)
-            if said is not None:
-                said(_made(posterior), wanted, speed)
+            if on_checkpoint is not None:
+                on_checkpoint(_made(posterior), wanted, speed)
             if pressed.is_set() and not _is_finished(posterior, method):
                 raise KeyboardInterrupt  # it came too late to stop the block
     return posterior

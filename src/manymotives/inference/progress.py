@@ -45,7 +45,7 @@ class Progress:
             yield Report(bar, task, unit, time.monotonic(), speaks=self.shown)
         sys.stderr.flush()
 
-    def aside(self) -> "Progress":
+    def nested(self) -> "Progress":
         """Where something is reported that is not of the run itself."""
         return self
 
@@ -80,7 +80,7 @@ class InParts(Progress):
         yield self.whole
         self.whole = replace(self.whole, before=self.whole.before + total)
 
-    def aside(self) -> Progress:
+    def nested(self) -> Progress:
         return Progress(False)
 
     def expect(self, total: int) -> None:

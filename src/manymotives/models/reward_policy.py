@@ -128,8 +128,8 @@ class RewardPolicyModel:
 def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator, count: int) -> np.ndarray:
     """Rewards [count, S] or [count, S, A] from a prior, the population of each drawn anew."""
     nothing = np.zeros((1, environment.num_states, environment.num_actions))
-    story = RewardPolicyModel(reward, Softmax(inverse_temperature=1.0)).target(environment, (EVERYBODY,), nothing)
-    return story.rewards(story.draw_tasks(rng, story.draw_hyper(rng, count))[:, 0])
+    prior = RewardPolicyModel(reward, Softmax(inverse_temperature=1.0)).target(environment, (EVERYBODY,), nothing)
+    return prior.rewards(prior.draw_tasks(rng, prior.draw_hyper(rng, count))[:, 0])
 
 
 def _known(value: Any, tasks: tuple[Any, ...], word: str) -> np.ndarray:

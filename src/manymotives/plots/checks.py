@@ -32,12 +32,12 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    count = len(calibration.places)
+    count = len(calibration.ranks)
     band = 1.36 / np.sqrt(count)  # Kolmogorov's 95 % limit
     axes.axhspan(-band, band, color="0.92")
     axes.axhline(0, color="0.6", linewidth=1)
     at = np.linspace(0, 1, 201)
-    for number, (name, column) in enumerate(calibration.places.items()):
+    for number, (name, column) in enumerate(calibration.ranks.items()):
         share = np.searchsorted(np.sort(column), at, side="right") / count
         axes.plot(at, share - at, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=str(name))
     axes.set_xlabel("place of the truth among the draws")

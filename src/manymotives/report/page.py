@@ -6,10 +6,10 @@ from typing import Any
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, data_block, element, text
 from manymotives.report.sections_acts import what_would_be_best
+from manymotives.report.sections_comparison import does_it_predict
 from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
 from manymotives.report.sections_features import what_features_are_worth
-from manymotives.report.sections_ladder import does_it_predict
 from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
 from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
 from manymotives.report.sections_wants import what_data_tell, what_they_want

@@ -60,7 +60,7 @@ def reward_data(content: Content) -> dict[str, Any]:
         "high": int(np.ceil(1000 * max(ends))),
         "contrasts": _surest(learnt),
         "groups": learnt.comparable.tolist() if _has_groups(content) else None,
-        "aside": _aside(content).tolist(),
+        "aside": _hidden_cells(content).tolist(),
         "layout": layout_of(content.posterior.environment, visits) if on_states else None,
     }
 
@@ -118,7 +118,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 else ""
             )
             + (" Lines separate the groups." if _has_groups(content) else "")
-            + (" Rewards that no choice is about are left out." if _aside(content).size else ""),
+            + (" Rewards that no choice is about are left out." if _hidden_cells(content).size else ""),
             chooser=True,
         ),
         element(
@@ -210,7 +210,7 @@ def _has_groups(content: Content) -> bool:
     return content.posterior.model.reward.on == "state" and not content.posterior.identifiability.is_plain
 
 
-def _aside(content: Content) -> np.ndarray:
+def _hidden_cells(content: Content) -> np.ndarray:
     """Cells that no choice is about: states that can be compared with no other, actions without an alternative."""
     number = content.learning.cells["state_index"].to_numpy()
     if content.posterior.model.reward.on == "state":

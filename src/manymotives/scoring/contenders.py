@@ -1,4 +1,4 @@
-"""The rungs that have motives: models with their methods, named, and what each predicts from a training set."""
+"""Models of motives with their methods, named, and what each predicts from a training set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The plain rungs of the ladder: no motives, only how often what was done where. Training counts in, log p(a) out.
+"""Models without motives, only how often what was done where. Training counts in, log p(a) out.
 
 Each table is a Dirichlet prediction around a plainer one, which is worth κ choices:
 
@@ -36,10 +36,10 @@ class Smoothing(NamedTuple):
     own_history: float
 
 
-def plain_rungs(
+def count_models(
     cells: Cells, training: Float[np.ndarray, "cells A"], smoothing: Smoothing | None = None
 ) -> tuple[dict[str, Float[np.ndarray, "cells A"]], Smoothing]:
-    """log p(a) in every cell by each plain rung, and the smoothing that the training data ask for, unless given."""
+    """log p(a) in every cell by each model of counts, and the smoothing that training data ask for, unless given."""
     uniform = cells.available[cells.state] / cells.available[cells.state].sum(axis=1, keepdims=True)
     in_state = cells.summed(training, cells.state)[cells.state]
     own = cells.summed(training, cells.own_state)[cells.own_state]

@@ -1,4 +1,4 @@
-"""What a rung predicts for one split, and how that was found."""
+"""What a model predicts for one split, and how that was found."""
 
 from typing import NamedTuple
 

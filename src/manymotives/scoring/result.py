@@ -17,7 +17,7 @@ from manymotives.io.atomic import whole_file
 from manymotives.scoring.basis import Basis
 
 FORMAT = "manymotives score"
-KEYS = ("model", "own_episodes")  # of a rung
+KEYS = ("model", "own_episodes")  # of a model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,7 +25,7 @@ class Score:
     """Log-likelihood of held-out choices, in nats a choice: 0 is certainty, and higher is better."""
 
     hold_out: str  # "episodes" or "tasks"
-    model: str  # the rung that the others are held against
+    model: str  # the model that the others are held against
     by_task: pd.DataFrame  # model[, own_episodes], task, log_likelihood (nats a choice), choices
     how: pd.DataFrame  # model[, own_episodes], task, how its predictions were made, pareto_k
     settings: dict[str, Any]
@@ -34,9 +34,9 @@ class Score:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a rung, in the order of the ladder.
+        """One row a model, in the order of the comparison.
 
-        `log_likelihood` is in nats a choice and has a `standard_error`; `difference` is the rung's less that of the
+        `log_likelihood` is in nats a choice and has a `standard_error`; `difference` is the model's less that of the
         model in question, `difference_se` its error, paired by task. `own_episodes`, where tasks were held out: how
         many episodes of its own each had shown before.
         """
@@ -63,10 +63,10 @@ class Score:
         return pd.DataFrame(rows)
 
     def against(self, model: str) -> pd.DataFrame:
-        """The table with another rung as the one that differences are taken from."""
+        """The table with another model as the one that differences are taken from."""
         if model not in set(self.by_task["model"]):
             known = listed(dict.fromkeys(self.by_task["model"]), 20)
-            raise InputError(f"there is no rung {quoted(model)}. The rungs are {known}.")
+            raise InputError(f"there is no model {quoted(model)}. The models are {known}.")
         return Score(self.hold_out, model, self.by_task, self.how, self.settings, self.warnings, self.basis).table
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Score:
         with whole_file(path) as temporary:
             if Path(path).suffix.lower() == ".csv":
                 said = {} if self.basis is None else asdict(self.basis)
-                said.pop("scored", None)  # the table has it, for each rung
+                said.pop("scored", None)  # the table has it, for each model
                 self.table.assign(**said).to_csv(temporary, index=False)
             else:
                 temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), encoding="utf-8")

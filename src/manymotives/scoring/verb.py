@@ -1,4 +1,4 @@
-"""The verb: hold out, learn from the rest, predict; every rung of the ladder from the same training sets."""
+"""The verb: hold out, learn from the rest, predict; every model from the same training sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,13 +18,13 @@ from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
-from manymotives.scoring.book import Book
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
-from manymotives.scoring.newcomers import met, refit, without
+from manymotives.scoring.held_out_tasks import predict_held_out_tasks, predict_without, refit
 from manymotives.scoring.prediction import FIT, Prediction
 from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
 from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
+from manymotives.scoring.sums import Book
 
 Scored = Model | Posterior  # what can be scored
 HOLD_OUT = ("episodes", "tasks")
@@ -99,16 +99,16 @@ def score(
     places = {each.name: each.place(place) for each in contenders}
     basis = Basis.of(places, demonstrations, book.held_out, book.held_out & book.is_choice)
     warnings += basis_warnings(place, demonstrations, basis)
-    book.add_plain_rungs(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
+    book.add_count_models(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
     bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
     with bar.of(len(contenders) * len(splits), "predictions") as report:
-        for rung, contender in enumerate(contenders):
+        for position, contender in enumerate(contenders):
             unmixed = 0
             for number, prediction in enumerate(_predictions(contender, contender.place(place), book, seed, refits)):
                 _check_weights(contender, book, number, prediction)
                 book.add(contender.name, number, prediction)
                 unmixed += not prediction.mixed
-                report.update(rung * len(splits) + number + 1, contender.name)
+                report.update(position * len(splits) + number + 1, contender.name)
             if unmixed:
                 warnings += (
                     f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
@@ -140,13 +140,13 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
         posterior = fit(contender.model, place, demonstrations, contender.method, seed=seed, progress=False)
     assert isinstance(posterior, RewardPolicyPosterior)
     if book.hold_out == "tasks" and isinstance(contender.model.sharing, Hierarchical):
-        yield from met(contender, place, demonstrations, splits, posterior, seed, refits=refits)
+        yield from predict_held_out_tasks(contender, place, demonstrations, splits, posterior, seed, refits=refits)
         return
     for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
         if not refits or not prediction.pareto_k > UNRELIABLE:
             yield prediction
         elif isinstance(contender.model.sharing, Pooled):
-            yield without(contender, place, demonstrations, split, posterior, [seed, number])
+            yield predict_without(contender, place, demonstrations, split, posterior, [seed, number])
         else:
             yield refit(contender, place, demonstrations, split, seed)
 

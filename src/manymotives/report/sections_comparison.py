@@ -33,9 +33,9 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
         ]
     drawn = 0
     for score in content.scores:
-        for what, rungs in _ladders(score):
+        for what, compared in _comparisons(score):
             name, drawn = f"ladder{drawn}", drawn + 1
-            figures[name] = _figure(rungs)
+            figures[name] = _figure(compared)
             parts += [
                 figure(
                     name,
@@ -46,7 +46,7 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
                     "better, 0 would be perfect foresight. Lines are 95 % intervals (1.96 standard errors, by "
                     "subject). A model worth its complexity lies to the right of the counts.",
                 ),
-                _table(rungs, str(getattr(score, "model", ""))),
+                _table(compared, str(getattr(score, "model", ""))),
             ]
         if getattr(score, "basis", None) is not None:
             parts.append(element("p", f"Of {score.basis}."))
@@ -59,8 +59,8 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
     return element("section", parts, id="ladder")
 
 
-def _ladders(score: Any) -> list[tuple[str, pd.DataFrame]]:
-    """What was held out, in words, with its rungs; one ladder for each number of episodes that newcomers had shown."""
+def _comparisons(score: Any) -> list[tuple[str, pd.DataFrame]]:
+    """What was held out, in words, with its models; one table for each number of episodes shown by held-out tasks."""
     whole, what = score.table, HELD_OUT.get(str(score.hold_out), str(score.hold_out))
     if "own_episodes" not in whole:
         return [(what + _size(whole), whole)]
@@ -72,14 +72,14 @@ def _ladders(score: Any) -> list[tuple[str, pd.DataFrame]]:
     return made
 
 
-def _size(rungs: pd.DataFrame) -> str:
-    first = rungs.iloc[0]
-    return f" ({int(first['choices']):,} choices of {int(first['tasks'])} subjects)" if "tasks" in rungs else ""
+def _size(compared: pd.DataFrame) -> str:
+    first = compared.iloc[0]
+    return f" ({int(first['choices']):,} choices of {int(first['tasks'])} subjects)" if "tasks" in compared else ""
 
 
-def _figure(rungs: pd.DataFrame) -> dict[str, Any]:
+def _figure(compared: pd.DataFrame) -> dict[str, Any]:
     rows = []
-    for row in rungs.to_dict("records"):
+    for row in compared.to_dict("records"):
         name, mid, error = str(row["model"]), float(row["log_likelihood"]), float(row["standard_error"])
         wide = 1.96 * error if np.isfinite(error) else 0.0
         if not np.isfinite(mid):
@@ -91,16 +91,16 @@ def _figure(rungs: pd.DataFrame) -> dict[str, Any]:
     return {"kind": "intervals", "rows": rows, "unit": unit, "legend": legend, "names": 0.52}
 
 
-def _table(rungs: pd.DataFrame, model: str) -> Markup:
-    """Each rung's score, and how far it lies above or below the model in question, with the error of that."""
+def _table(compared: pd.DataFrame, model: str) -> Markup:
+    """Each model's score, and how far it lies above or below the model in question, with the error of that."""
     headings: list[Any] = ["model", "nats a choice", "± error"]
-    compared = "difference" in rungs
-    if compared:
+    has_differences = "difference" in compared
+    if has_differences:
         headings += [f"against {model}", "± error"]
     rows = []
-    for row in rungs.to_dict("records"):
+    for row in compared.to_dict("records"):
         cells = [str(row["model"]), _number(row["log_likelihood"], ".4f"), _number(row["standard_error"], ".4f")]
-        if compared:
+        if has_differences:
             is_it = row["model"] == model
             cells += [
                 (0.0, "–") if is_it else _number(row[word], form)
@@ -108,7 +108,7 @@ def _table(rungs: pd.DataFrame, model: str) -> Markup:
             ]
         rows.append(cells)
     said = "The ladder, from knowing nothing to our models"
-    if compared:
+    if has_differences:
         said += f". Against {model}: above it (+) or below (−); more than twice the error is unlikely to be chance"
     return table(headings, rows, caption=said)
 

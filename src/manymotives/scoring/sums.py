@@ -1,4 +1,4 @@
-"""Where scores are added up: every rung, every task, the same held-out choices."""
+"""Where scores are added up: every model, every task, the same held-out choices."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +10,14 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.scoring.cells import Cells
-from manymotives.scoring.counts import Smoothing, plain_rungs
+from manymotives.scoring.counts import Smoothing, count_models
 from manymotives.scoring.prediction import NOT_ASKED, Prediction
 from manymotives.scoring.splits import Split
 
 
 @dataclass(eq=False)
 class Book:
-    """Sums of log p by rung, experience and task."""
+    """Sums of log p by model, experience and task."""
 
     environment: Environment
     demonstrations: Demonstrations
@@ -28,7 +28,7 @@ class Book:
 
     def __post_init__(self) -> None:
         self.cells = Cells.of(self.environment, self.demonstrations)
-        # where only one thing can be done, doing it says nothing: every rung would score 0
+        # where only one thing can be done, doing it says nothing: every model would score 0
         self.is_choice = self.environment.available.sum(axis=1)[self.demonstrations.state] > 1
         self.tested = [self.cells.counts(split.tested & self.is_choice) for split in self.splits]
         self.held_out = np.zeros(len(self.is_choice), dtype=bool)  # rows that are predicted in some split
@@ -48,7 +48,7 @@ class Book:
     def num_tasks(self) -> int:
         return self.demonstrations.num_tasks
 
-    def add_plain_rungs(self, tuning: list[np.ndarray] | None = None) -> None:
+    def add_count_models(self, tuning: list[np.ndarray] | None = None) -> None:
         """Uniform, counts, counts with history.
 
         `tuning`: rows for each split, from which to choose the smoothing, where it would take too long to choose it
@@ -60,9 +60,9 @@ class Book:
             if tuning is not None:
                 rows = tuning[number]
                 if id(rows) not in known:
-                    known[id(rows)] = plain_rungs(self.cells, self.cells.counts(rows))[1]
+                    known[id(rows)] = count_models(self.cells, self.cells.counts(rows))[1]
                 smoothing = known[id(rows)]
-            tables, _ = plain_rungs(self.cells, self.cells.counts(split.trains), smoothing)
+            tables, _ = count_models(self.cells, self.cells.counts(split.trains), smoothing)
             for name, table in tables.items():
                 self._count(name, number, table)
 
@@ -82,9 +82,9 @@ class Book:
         self.sums[key] = self.sums.get(key, 0) + found
 
     def by_task(self) -> pd.DataFrame:
-        """One row a rung (and experience) and task, in nats a choice."""
+        """One row a model (and experience) and task, in nats a choice."""
         rows = []
-        for (name, own_episodes), sums in sorted(self.sums.items(), key=lambda item: item[0][1]):  # rungs as they came
+        for (name, own_episodes), sums in sorted(self.sums.items(), key=lambda item: item[0][1]):  # models as they came
             choices = self.choices[own_episodes]
             experience = {"own_episodes": own_episodes} if self.hold_out == "tasks" else {}
             for task in np.flatnonzero(choices):

@@ -37,14 +37,14 @@ from manymotives.scoring.splits import Split, only
 NUMBERS = 2_000_000  # of policies kept at a time: draws × states × actions
 POPULATIONS = 500  # draws of the population that tasks are drawn from …
 TASKS = 200  # … and tasks from each, at most
-NEWCOMERS = 1_000  # drawn, at least, from a population that the chains went on to
+NEW_TASKS = 1_000  # drawn, at least, from a population that the chains went on to
 IMPOSSIBLE = -1e300  # log p of what a task would never do: −∞ times no such choice would not be 0
 FORGOTTEN, KEPT = 0.1, 0.2  # of a method's draws: thrown away, and kept, when chains go on …
 FEWEST_FORGOTTEN, FEWEST_KEPT = 8, 16  # … but no fewer sweeps than these
 
 
 @dataclass(frozen=True, eq=False)
-class Imagined:
+class NewTasks:
     """New tasks drawn from draws of a population: their policies, one row a task."""
 
     log_policies: Float[np.ndarray, "N S·A"]  # 0 where an action does not exist: nobody can have chosen it
@@ -54,7 +54,7 @@ class Imagined:
     @classmethod
     def of(
         cls, target: Target, hyper: Float[np.ndarray, "K H"], moves: np.ndarray | None, seed: int, least: int
-    ) -> "Imagined":
+    ) -> "NewTasks":
         """Tasks from populations with hyperparameters `hyper`, in their natural form.
 
         `moves` [K, E′]: the environments drawn with them, where it is not known.
@@ -76,7 +76,7 @@ class Imagined:
     def log_likelihood(self, counts: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " N"]:
         return self.log_policies @ counts.ravel()
 
-    def without(self, counts: Float[np.ndarray, "S A"]) -> tuple[Float[np.ndarray, " N"], float]:
+    def leave_out_weights(self, counts: Float[np.ndarray, "S A"]) -> tuple[Float[np.ndarray, " N"], float]:
         """Log weights that take a task's choices back out of the population, and the worse of two k̂.
 
         One is of the weights; the other of the likelihoods that their integrals are averages of.
@@ -96,7 +96,7 @@ class Imagined:
             return np.log(np.where(available, total.reshape(available.shape), 0.0))
 
 
-def met(
+def predict_held_out_tasks(
     contender: Contender,
     place: Place,
     demonstrations: Demonstrations,
@@ -107,14 +107,14 @@ def met(
     refits: bool,
 ) -> Iterator[Prediction]:
     """A prediction for each split, in their order: tasks one after the other, each with rising experience."""
-    everybody, environment = _imagined(posterior, seed), known_part(place)
+    everybody, environment = _new_tasks(posterior, seed), known_part(place)
     counts = demonstrations.counts.astype(float)
-    cold: dict[int, tuple[Imagined, np.ndarray, float]] = {}  # who was imagined for a task before it showed anything
+    cold: dict[int, tuple[NewTasks, np.ndarray, float]] = {}  # who was imagined for a task before it showed anything
     for number, split in enumerate(splits):
         known = _counts_of(demonstrations, split)
         found = Prediction(np.full(environment.available.shape, np.nan), REWEIGHTED, float("inf"))
         if everybody is not None:
-            found = _warmed(everybody, *everybody.without(counts[split.task]), known, environment, REWEIGHTED)
+            found = _warmed(everybody, *everybody.leave_out_weights(counts[split.task]), known, environment, REWEIGHTED)
         if refits and found.pareto_k > UNRELIABLE and split.task in cold:
             found = _warmed(*cold[split.task], known, environment, CONTINUED)
         if refits and found.pareto_k > UNRELIABLE:
@@ -122,13 +122,13 @@ def met(
             if gone_on is None:
                 found = refit(contender, place, demonstrations, split, seed)
             else:
-                found, imagined = gone_on
-                if imagined is not None:
-                    cold[split.task] = (imagined, np.zeros(len(imagined.log_policies)), float("-inf"))
+                found, new_tasks = gone_on
+                if new_tasks is not None:
+                    cold[split.task] = (new_tasks, np.zeros(len(new_tasks.log_policies)), float("-inf"))
         yield found
 
 
-def without(
+def predict_without(
     contender: Contender,
     place: Place,
     demonstrations: Demonstrations,
@@ -147,7 +147,7 @@ def refit(contender: Contender, place: Place, demonstrations: Demonstrations, sp
     return Prediction(log_policies[split.task], REFIT, mixed=mixed)
 
 
-def _imagined(posterior: RewardPolicyPosterior, seed: int) -> Imagined | None:
+def _new_tasks(posterior: RewardPolicyPosterior, seed: int) -> NewTasks | None:
     """New tasks from draws of the population; None where these cannot be reweighted.
 
     They cannot where the population is a single estimate, which no weight can make forget a task; nor, to keep this
@@ -161,17 +161,17 @@ def _imagined(posterior: RewardPolicyPosterior, seed: int) -> Imagined | None:
         return None
     drawn = posterior.data["posterior"].dataset
     moves = drawn["transition"].values.reshape(len(hyper), -1) if posterior.belief is not None else None
-    return Imagined.of(target, hyper, moves, seed, NEWCOMERS)
+    return NewTasks.of(target, hyper, moves, seed, NEW_TASKS)
 
 
 def _warmed(
-    imagined: Imagined, log_weights: np.ndarray, shape: float, known: np.ndarray, environment: Environment, how: str
+    new_tasks: NewTasks, log_weights: np.ndarray, shape: float, known: np.ndarray, environment: Environment, how: str
 ) -> Prediction:
     """After the choices a task has shown: those of its kind weigh more."""
     if known.any():
-        log_weights, more = smoothed(log_weights + imagined.log_likelihood(known))
+        log_weights, more = smoothed(log_weights + new_tasks.log_likelihood(known))
         shape = max(shape, more)
-    return Prediction(imagined.policy(log_weights, environment.available), how, shape)
+    return Prediction(new_tasks.policy(log_weights, environment.available), how, shape)
 
 
 def _continued(
@@ -181,7 +181,7 @@ def _continued(
     split: Split,
     posterior: RewardPolicyPosterior,
     seeds: list[int],
-) -> tuple[Prediction, Imagined | None] | None:
+) -> tuple[Prediction, NewTasks | None] | None:
     """The chains of a posterior, gone on without what is held out; None where they cannot."""
     method = contender.method
     state: dict[str, Any] = unpacked_state(posterior.data["sampler"].dataset)
@@ -204,12 +204,12 @@ def _continued(
     if split.own_episodes == 0 and not is_pooled:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
         moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(hyper), -1)
-        imagined = Imagined.of(_as(target, split.task), hyper, moves, seeds[-1], NEWCOMERS)
-        nothing = np.zeros(len(imagined.log_policies))
-        return Prediction(imagined.policy(nothing, environment.available), CONTINUED), imagined
+        new_tasks = NewTasks.of(_as(target, split.task), hyper, moves, seeds[-1], NEW_TASKS)
+        nothing = np.zeros(len(new_tasks.log_policies))
+        return Prediction(new_tasks.policy(nothing, environment.available), CONTINUED), new_tasks
     task = 0 if is_pooled else split.task
     u = draws.tasks[:, forgotten:, task].reshape(-1, target.num_coordinates)
-    every = -(-len(u) // NEWCOMERS)
+    every = -(-len(u) // NEW_TASKS)
     moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(u), -1)[::every]
     u = u[::every]
     log_policies = _log_policies(target, u, np.full(len(u), task), moves)
