@@ -67,13 +67,13 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
                 made.warm_up(ROUND, learning=(k + 1) / rounds <= 0.85)
             jax.block_until_ready(made.state)
             clock.append(time.perf_counter())
-            tasks, hyper, likelihood, accepted, refreshed = made.draw(DRAWS, 1)
+            tasks, hyper, likelihood, accepted, prior_accepted = made.draw(DRAWS, 1)
             clock.append(time.perf_counter())
         times.append(np.diff(clock))
     first, (start, warm, draw) = times
     print(f"  compiled in {first.sum() - sum(times[1]):.1f} s (the first run less the second)", flush=True)
     print(f"  start {start:.2f} s, warm-up of {warmup} sweeps {warm:.2f} s, draws {draw:.2f} s; ", end="")
-    print(f"accepted {accepted.mean():.0%}, refreshed {refreshed.mean():.0%}", flush=True)
+    print(f"accepted {accepted.mean():.0%}, prior proposals {prior_accepted.mean():.0%}", flush=True)
     found = watched(target, Draws(tasks=tasks, hyper=hyper, log_likelihood=likelihood))
     sizes = effective(found)
     place = min(sizes, key=lambda name: sizes[name])
@@ -106,7 +106,7 @@ def watched(target: Target, draws: Draws) -> xr.Dataset:
     hyper = target.natural_hyper(draws.hyper)[:, :, 0]
     found = {
         "reward": target.rewards(draws.tasks).reshape(*draws.tasks.shape[:2], -1),
-        "temperature": np.exp(draws.tasks[..., target.anatomy.temperature]),
+        "temperature": np.exp(draws.tasks[..., target.layout.temperature]),
     }
     for block in target.blocks:
         found[block.name] = hyper[..., block.begin : block.end]
