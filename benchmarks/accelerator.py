@@ -12,8 +12,8 @@ import numpy as np
 
 import manymotives as mm
 from manymotives.inference.optimality.integral_jax import Device
-from manymotives.inference.optimality.rewards_given_policies import _judge_here
-from manymotives.planning import Contest
+from manymotives.inference.optimality.rewards_given_policies import _weigh_on_host
+from manymotives.planning import PlannedRewards
 from manymotives.planning.dense_losses import losses_against
 
 SIZE, STATES, ACTIONS, CHECKED = 10_000, 64, 4, 500
@@ -27,8 +27,8 @@ def main() -> None:
     target = model.target(environment, ("a",), np.zeros((1, STATES, ACTIONS)))
     policies = rng.dirichlet(np.ones(ACTIONS), size=(SIZE, STATES))
     uniforms = 1.0 - rng.random((SIZE, 2))
-    contest = Contest.between(environment, rewards)
-    device = Device(target, contest)
+    planned = PlannedRewards.of_rewards(environment, rewards)
+    device = Device(target, planned)
     there = [jnp.asarray(each, jnp.float32) for each in (policies, model.reward.weights, uniforms)]
 
     def milliseconds(work):  # type: ignore[no-untyped-def]
@@ -46,13 +46,13 @@ def main() -> None:
         "device": str(jax.devices()[0].device_kind),
         "jax": jax.__version__,
         "losses_ms": milliseconds(lambda: losses_against(environment, there[0], device.rewards, device.best)),
-        "together_ms": milliseconds(lambda: device.judge_there(*there)),
-        "with_transfers_ms": milliseconds(lambda: device.judge(policies, model.reward.weights, uniforms).total),
+        "together_ms": milliseconds(lambda: device.weigh_on_device(*there)),
+        "with_transfers_ms": milliseconds(lambda: device.weigh(policies, model.reward.weights, uniforms).total),
     }
-    exact = contest.losses(policies[:CHECKED])
+    exact = planned.losses(policies[:CHECKED])
     single = np.asarray(losses_against(environment, there[0][:CHECKED], device.rewards, device.best), dtype=float)
-    here = _judge_here(target, contest)(policies, model.reward.weights, uniforms)
-    far = device.judge(policies, model.reward.weights, uniforms)
+    here = _weigh_on_host(target, planned)(policies, model.reward.weights, uniforms)
+    far = device.weigh(policies, model.reward.weights, uniforms)
     found["largest_loss"] = float(exact.max())
     found["error_of_losses"] = float(np.abs(single - exact).max())
     found["error_of_weights"] = float(np.abs(far.total / far.total.sum() / (here.total / here.total.sum()) - 1).max())

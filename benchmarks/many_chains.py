@@ -86,14 +86,14 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
                 made.warm_up(ROUND, learning=(k + 1) / rounds <= 0.85)
             jax.block_until_ready(made.state)
             clock.append(time.perf_counter())
-            tasks, hyper, likelihood, accepted, refreshed = made.draw(DRAWS, 1)
+            tasks, hyper, likelihood, accepted, prior_accepted = made.draw(DRAWS, 1)
             clock.append(time.perf_counter())
         times.append(np.diff(clock))
     start, warm, draw = (float(spent) for spent in times[1])
     compiling = float(times[0].sum() - times[1].sum())
     print(f"  compiled in {compiling:.1f} s (the first run less the second)", flush=True)
     print(f"  start {start:.2f} s, warm-up of {warmup} sweeps {warm:.2f} s, draws {draw:.2f} s; ", end="")
-    print(f"accepted {accepted.mean():.0%}, refreshed {refreshed.mean():.0%}", flush=True)
+    print(f"accepted {accepted.mean():.0%}, prior proposals {prior_accepted.mean():.0%}", flush=True)
     found = watched(target, Draws(tasks=tasks, hyper=hyper, log_likelihood=likelihood))
     sizes = effective(found)
     place = min(sizes, key=lambda name: sizes[name])
@@ -108,7 +108,7 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
         "warmup_seconds": warm,
         "draw_seconds": draw,
         "accepted": float(accepted.mean()),
-        "refreshed": float(refreshed.mean()),
+        "prior_proposals_accepted": float(prior_accepted.mean()),
         "bulk": worst,
         "per_second": worst / draw,
         "per_second_with_warmup": worst / every,
@@ -144,7 +144,7 @@ def watched(target: Target, draws: Draws) -> xr.Dataset:
     hyper = target.natural_hyper(draws.hyper)[:, :, 0]
     found = {
         "reward": target.rewards(draws.tasks).reshape(*draws.tasks.shape[:2], -1),
-        "temperature": np.exp(draws.tasks[..., target.anatomy.temperature]),
+        "temperature": np.exp(draws.tasks[..., target.layout.temperature]),
     }
     for block in target.blocks:
         found[block.name] = hyper[..., block.begin : block.end]

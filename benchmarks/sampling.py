@@ -18,7 +18,7 @@ from manymotives.models import Target
 from manymotives.planning import warm_start as warm
 
 STATES, ACTIONS, TASKS, STEPS, DISCOUNT = 8, 4, 20, 50, 0.95
-MOVES = 2  # of each task in a sweep: a walk and a refreshment (what carries tasks along with their population is extra)
+MOVES = 2  # of each task in a sweep: a random walk and a prior proposal (interweaving is extra)
 QUIET = Progress(False)
 MEMORY = 4.0  # GiB
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import manymotives as mm
 from manymotives.planning.belief import candidates, generator, optimal_values
-from manymotives.planning.multi_mdp import Possibilities
+from manymotives.planning.multi_mdp import MultiMDP
 
 FRESH = 1000  # environments to judge policies by
 NAMES = ("induction", "with switches", "returned")
@@ -86,11 +86,11 @@ def _compared(
     seed = int(rng.integers(2**31))
     returned = mm.plan(belief, reward, environments=given.environments, seed=seed)
     making = generator(seed).spawn(3)[0]
-    sample = Possibilities.from_moves(belief, belief.draws(given.environments, making))
+    sample = MultiMDP.from_probabilities(belief, belief.draws(given.environments, making))
     tried = candidates(sample, reward[None, :, None], mm.plan(belief.mean, reward).actions)
 
     fresh = belief.draws(FRESH, rng)
-    judges = Possibilities.from_moves(belief, fresh)
+    judges = MultiMDP.from_probabilities(belief, fresh)
     upper = float(optimal_values(belief, fresh[:200], reward[None, :, None]).mean(axis=(0, 1)) @ judges.start)
     policies = (tried.mean, tried.induced, tried.switched, returned.actions)
     values = [judges.values(actions, reward[None, :, None]) @ judges.start for actions in policies]

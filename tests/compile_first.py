@@ -1,4 +1,4 @@
-"""Compile what most tests need, once: `python tests/compile_first.py paths`, and beside it `… others`.
+"""Compile what most tests need, once: `python tests/compile_first.py hmc`, and beside it `… others`.
 
 Two workers that find nothing compiled would both compile all of it, each for itself.
 """
@@ -11,7 +11,7 @@ import manymotives as mm
 
 SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
-    "paths": [mm.HMC(**SHORT, max_rounds=1)],
+    "hmc": [mm.HMC(**SHORT, max_rounds=1)],
     "others": [
         mm.Gibbs(**SHORT),
         mm.Metropolis(**SHORT),
@@ -34,7 +34,7 @@ def main(part: str) -> None:
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)
-    if part == "paths":
+    if part == "hmc":
         belief = mm.DynamicsBelief.from_demonstrations(demonstrations, discount=0.9)
         mm.fit(mm.RewardPolicyModel(), belief, demonstrations, METHODS[part][0], seed=0, progress=False)
 

@@ -39,6 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if any(kept.glob("sweeps.hamiltonian_draws*.nbi")):
         return
-    parts = [subprocess.Popen([sys.executable, root / "compile_first.py", part]) for part in ("paths", "others")]
+    parts = [subprocess.Popen([sys.executable, root / "compile_first.py", part]) for part in ("hmc", "others")]
     for part in parts:
         part.wait()

@@ -25,6 +25,7 @@ import manymotives as mm
 from manymotives.scoring import Score
 
 ROOT = Path(__file__).resolve().parents[1]
+RENAMED = {"refresh_rate": "prior_acceptance_rate"}  # statistics that had another name in earlier commits
 SHORT = {"chains": 2, "draws": 20, "warmup": 30, "thin": 2}
 ONE_ROUND = {field.name: 1 for field in fields(mm.HMC)[4:5]}  # whatever the largest number of rounds is called
 METHODS = {
@@ -97,8 +98,9 @@ def digest_of(made: object) -> str:
     else:
         for group in ("posterior", "log_likelihood", "sample_stats"):
             values = made.data[group].to_dataset()
-            for name in sorted(values.data_vars):
-                found.update(name.encode() + np.ascontiguousarray(values[name].values).tobytes())
+            names = {RENAMED.get(str(name), str(name)): name for name in values.data_vars}
+            for name in sorted(names):
+                found.update(name.encode() + np.ascontiguousarray(values[names[name]].values).tobytes())
     return found.hexdigest()[:16]
 
 

@@ -146,7 +146,7 @@ def test_priors_features_and_sets_of_rewards_are_aligned(tmp_path):
     np.testing.assert_array_equal(reward.features_for(ENV), features.to_numpy())
     assert reward.feature_names(2) == ("food", "light")
     model = mm.RewardPolicyModel(reward)
-    np.testing.assert_array_equal(model.bind(ENV, data).anatomy.constants[:, 1], [0.5, 2.0])
+    np.testing.assert_array_equal(model.bind(ENV, data).layout.constants[:, 1], [0.5, 2.0])
     quick = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)
     posterior = mm.fit(model, ENV, data, quick, progress=False)
     posterior.save(tmp_path / "run.nc")

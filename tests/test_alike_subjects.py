@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.consistency import InconsistentChainError, check_consistent, is_standardised
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.models.likelihood import log_likelihoods
@@ -126,7 +126,7 @@ def test_subjects_who_do_not_differ_are_said_not_to():
 def begun():
     chosen = mm.simulate(GRID, np.tile(FEATURES[:, 0], (3, 1)), mm.Softmax(1.0), steps=20, seed=0)
     target = ALIKE.bind(GRID, chosen)
-    chain = Chain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+    chain = MarkovChain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
     chain.begin()
     return target, chain.state
 

@@ -10,7 +10,7 @@ import manymotives as mm
 import oracles
 from cases import in_turn
 from manymotives.planning.factors import elimination_of, no_elimination, operations
-from manymotives.planning.warm_start import _plan_again, _pull_back, empty_plans, world_of
+from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
 from test_updates import PLACES
 
 EPSILON = np.finfo(float).eps
@@ -124,7 +124,7 @@ def test_a_soft_plan_takes_as_many_steps_at_any_discount_and_solves_the_bellman_
 
 @pytest.mark.parametrize(("name", "temperature"), in_turn(PLACES, [None, 2.0], every=2))
 def test_gradients_go_back_through_kept_factors(name, temperature):
-    """worth solves (I − T_π)ᵀ w = Tᵀ pull at the policy of the plan, though factors are of another one."""
+    """value_adjoint w solves (I − T_π)ᵀ w = Tᵀ g at the policy of the plan, though factors are of another one."""
     environment = PLACES[name]
     size, actions = environment.num_states, environment.num_actions
     world = factored(environment, temperature is not None)
@@ -138,13 +138,13 @@ def test_gradients_go_back_through_kept_factors(name, temperature):
         _plan_again(world, plans, temperature is not None, 1)
         policies = policies_of(plans, temperature)
         policies[:, ~environment.available] = 0.0
-        pull, worth = np.zeros((16, size, actions)), np.zeros((16, size))
-        pull[0] = rng.normal(size=(size, actions)) * environment.available
-        _pull_back(world, plans, policies, pull, worth, 1)
+        q_gradient, value_adjoint = np.zeros((16, size, actions)), np.zeros((16, size))
+        q_gradient[0] = rng.normal(size=(size, actions)) * environment.available
+        _adjoint(world, plans, policies, q_gradient, value_adjoint, 1)
         matrix = np.eye(size) - np.einsum("sa,sat->st", policies[0], moves)
-        expected = np.linalg.solve(matrix.T, np.einsum("sa,sat->t", pull[0], moves))
+        expected = np.linalg.solve(matrix.T, np.einsum("sa,sat->t", q_gradient[0], moves))
         slack = 64 * EPSILON * np.abs(expected).max() / (1 - environment.discount)
-        np.testing.assert_allclose(worth[0], expected, rtol=0, atol=slack)
+        np.testing.assert_allclose(value_adjoint[0], expected, rtol=0, atol=slack)
 
 
 @pytest.mark.parametrize("log_temperature", [50.0, 700.0, 709.7, np.inf])

@@ -117,6 +117,8 @@ def test_narrow_populations_keep_the_density_of_z():
     """A population a million times narrower than the rounding of its mean: z is still standard normal."""
     for scale in (1e-150, 1e-22, 1e-8, 1.0):
         for z in (-1.3, 0.0, 2.5):
-            u, density, by_z, by_a, by_b, _, _, _ = noncentred.latent_density(NORMAL, z, 1.43, scale, 0.0, scale, 1.43)
+            u, density, by_z, by_a, by_b, _, _, _ = noncentred.noncentred_density(
+                NORMAL, z, 1.43, scale, 0.0, scale, 1.43
+            )
             assert (density, by_z, by_a, by_b) == (-0.5 * z * z, -z, 0.0, 0.0)
             assert u == pytest.approx(1.43 + scale * z, rel=1e-15)

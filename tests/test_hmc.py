@@ -1,4 +1,4 @@
-"""The gradient that paths follow, the coordinates they are taken in, and what `fit` does until chains have mixed."""
+"""The gradient of HMC, its non-centred coordinates, and what `fit` does until chains have mixed."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,13 @@ from manymotives.fitting.fit import _mixing_so_far
 from manymotives.inference import Progress
 from manymotives.inference.diagnostics import mixing
 from manymotives.inference.mcmc import noncentred
-from manymotives.inference.mcmc.density import find_latent, judge_again, latent_draws, latent_room, path_judge
+from manymotives.inference.mcmc.density import (
+    density_workspace,
+    evaluate_again,
+    find_noncentred,
+    log_density_and_gradient,
+    noncentred_draws,
+)
 from manymotives.inference.mcmc.sweeps import data_of
 from manymotives.planning.warm_start import world_of
 from places import HOUSE
@@ -37,9 +43,9 @@ def bound(name):
     demonstrations = mm.simulate(HOUSE, rewards, mm.Softmax(6.0), steps=12, episodes=5, seed=1)
     target = MODELS[name].bind(HOUSE, demonstrations)
     world = world_of(HOUSE)
-    data = data_of(target, world, follows_paths=True)
-    room = latent_room(world, target.anatomy, target.num_tasks, target.num_groups)
-    return target, data, room
+    data = data_of(target, world, is_hamiltonian=True)
+    workspace = density_workspace(world, target.layout, target.num_tasks, target.num_groups)
+    return target, data, workspace
 
 
 # ---- coordinates ---------------------------------------------------------------------------------------------------
@@ -47,21 +53,23 @@ def bound(name):
 
 @pytest.mark.parametrize("family", range(5))
 @pytest.mark.parametrize("a", [1e-3, 0.1, 1.0, 50.0])
-def test_a_place_and_its_derivatives(family, a):
+def test_centred_coordinates_and_their_derivatives(family, a):
     """Against finite differences; and back again."""
     b, step = 0.7, 1e-6
     for z in (-6.0, -0.5, 0.0, 2.0):
-        u, density, by_z, by_a, by_b, u_z, u_a, u_b = noncentred.latent_density(
-            family, z, a, b, *noncentred.latent_constants(family, a, b)
+        u, density, by_z, by_a, by_b, u_z, u_a, u_b = noncentred.noncentred_density(
+            family, z, a, b, *noncentred.noncentred_constants(family, a, b)
         )
-        assert noncentred.placed(family, z, a, b) == pytest.approx((u, u_z), rel=1e-12, abs=1e-12)
-        normaliser, normaliser_a, normaliser_b = noncentred.latent_normaliser(family, a, b)
+        assert noncentred.centred(family, z, a, b) == pytest.approx((u, u_z), rel=1e-12, abs=1e-12)
+        normaliser, normaliser_a, normaliser_b = noncentred.noncentred_normaliser(family, a, b)
         expected = families.log_density(family, u, a, b) + np.log(u_z)
         assert density + normaliser == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
         def at(z, a, b):
-            u, density, *_ = noncentred.latent_density(family, z, a, b, *noncentred.latent_constants(family, a, b))
-            return u, density + noncentred.latent_normaliser(family, a, b)[0]
+            u, density, *_ = noncentred.noncentred_density(
+                family, z, a, b, *noncentred.noncentred_constants(family, a, b)
+            )
+            return u, density + noncentred.noncentred_normaliser(family, a, b)[0]
 
         for size, first, second, moved in (
             (step, u_z, by_z, lambda x, z=z: at(z + x, a, b)),
@@ -71,14 +79,14 @@ def test_a_place_and_its_derivatives(family, a):
             left, right = moved(-size), moved(size)
             assert first == pytest.approx((right[0] - left[0]) / (2 * size), rel=1e-6, abs=1e-6 * (1 + abs(u)))
             assert second == pytest.approx((right[1] - left[1]) / (2 * size), rel=1e-6, abs=1e-6 / a)
-        assert noncentred.latent(family, u, a, b, 0.3) == pytest.approx(z, rel=1e-9, abs=1e-9)
+        assert noncentred.noncentred(family, u, a, b, 0.3) == pytest.approx(z, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [0.02, 0.3, 2.0, 40.0])
-def test_places_resemble_quantiles(shape):
+def test_centred_coordinates_resemble_quantiles(shape):
     """z of draws is nearly standard normal, whatever the population: that is all the map is for."""
     u = families.log_gammas(np.random.default_rng(0), np.full((4000, 1), shape))[:, 0]
-    z = np.array([noncentred.latent(families.GAMMA, value, shape, 1.0, 0.0) for value in u])
+    z = np.array([noncentred.noncentred(families.GAMMA, value, shape, 1.0, 0.0) for value in u])
     assert abs(z.mean()) < 0.35
     assert 0.75 < z.std() < 1.3
     assert stats.kstest(z, "norm").statistic < 0.15
@@ -87,22 +95,22 @@ def test_places_resemble_quantiles(shape):
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_density(name):
     """In every coordinate, against finite differences; with dense and with sparse transitions."""
-    target, data, room = bound(name)
-    anatomy, worlds = target.anatomy, [world_of(HOUSE)]
+    target, data, workspace = bound(name)
+    layout, worlds = target.layout, [world_of(HOUSE)]
     worlds.append(worlds[0]._replace(transitions=np.empty((0, 0))))
     rng = np.random.default_rng(5)
     hyper_z = 0.7 * rng.normal(size=(target.num_groups, target.num_hyper))
     task_z = 0.7 * rng.normal(size=(target.num_tasks, target.num_coordinates))
     gradients = []
     for world in worlds:
-        path_judge(world, anatomy, data, room, hyper_z, task_z)
-        gradients.append((room.population_slope.copy(), room.task_slope.copy()))
+        log_density_and_gradient(world, layout, data, workspace, hyper_z, task_z)
+        gradients.append((workspace.population_gradient.copy(), workspace.task_gradient.copy()))
     for dense, sparse in zip(*gradients):  # swept values are good to 1e-11 of the largest
         assert np.allclose(dense, sparse, rtol=1e-5, atol=1e-5)
 
     def density():
-        path_judge(worlds[0], anatomy, data, room, hyper_z, task_z)
-        return room.population_density.sum()
+        log_density_and_gradient(worlds[0], layout, data, workspace, hyper_z, task_z)
+        return workspace.population_density.sum()
 
     step = 1e-5
     for place, slopes in ((hyper_z, gradients[0][0]), (task_z, gradients[0][1])):
@@ -119,31 +127,31 @@ def test_gradients_are_those_of_the_density(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_density_is_the_targets(name):
     """log p(z) is log p(h, u) + log-likelihood + log |du/dz| |dh/dz|, each from elsewhere."""
-    target, data, room = bound(name)
+    target, data, workspace = bound(name)
     rng = np.random.default_rng(6)
     hyper = target.draw_hyper(rng, 1)
     tasks = target.draw_tasks(rng, hyper)
-    hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
-    path_judge(world_of(HOUSE), target.anatomy, data, room, hyper_z[0], task_z[0])
-    assert np.allclose(room.hyper, hyper[0], rtol=1e-9)
-    assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
-    anatomy, jacobian = target.anatomy, 0.0
+    hyper_z, task_z = noncentred_draws(target.layout, hyper, tasks)
+    log_density_and_gradient(world_of(HOUSE), target.layout, data, workspace, hyper_z[0], task_z[0])
+    assert np.allclose(workspace.hyper, hyper[0], rtol=1e-9)
+    assert np.allclose(workspace.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
+    layout, jacobian = target.layout, 0.0
     for g, j in np.ndindex(hyper_z[0].shape):
         jacobian += np.log(
-            noncentred.placed(anatomy.hyper_families[j], hyper_z[0, g, j], *anatomy.hyper_constants[j])[1]
+            noncentred.centred(layout.hyper_families[j], hyper_z[0, g, j], *layout.hyper_constants[j])[1]
         )
     parameters = target.parameters(hyper[0])[target.group]
     for m, d in np.ndindex(task_z[0].shape):
-        jacobian += np.log(noncentred.placed(anatomy.families[d], task_z[0, m, d], *parameters[m, d])[1])
+        jacobian += np.log(noncentred.centred(layout.families[d], task_z[0, m, d], *parameters[m, d])[1])
     likelihood = target.log_likelihood(tasks[0], np.arange(target.num_tasks)).sum()
     expected = target.log_prior(hyper, tasks)[0] + likelihood + jacobian
-    assert room.population_density.sum() == pytest.approx(expected, rel=1e-10)
+    assert workspace.population_density.sum() == pytest.approx(expected, rel=1e-10)
 
-    slope = room.task_slope.copy()
-    judge_again(anatomy, room, hyper_z[0], task_z[0])
-    assert np.array_equal(slope, room.task_slope)
-    find_latent(anatomy, hyper[0], tasks[0], hyper_z[0], task_z[0])
-    assert np.allclose(room.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
+    slope = workspace.task_gradient.copy()
+    evaluate_again(layout, workspace, hyper_z[0], task_z[0])
+    assert np.array_equal(slope, workspace.task_gradient)
+    find_noncentred(layout, hyper[0], tasks[0], hyper_z[0], task_z[0])
+    assert np.allclose(workspace.tasks[: target.num_tasks], tasks[0], rtol=1e-9)
 
 
 # ---- until chains have mixed ---------------------------------------------------------------------------------------

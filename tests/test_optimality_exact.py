@@ -13,9 +13,9 @@ from manymotives.inference import Progress
 from manymotives.inference.optimality.integral import integrate
 from manymotives.inference.optimality.integral_jax import Device
 from manymotives.inference.optimality.policies_given_rewards import _likelihoods, _shared
-from manymotives.inference.optimality.rewards_given_policies import _judge_here
+from manymotives.inference.optimality.rewards_given_policies import _weigh_on_host
 from manymotives.models.optimality import gaps_beyond, log_survival_of
-from manymotives.planning import Contest
+from manymotives.planning import PlannedRewards
 
 HOUSE = mm.Environment(  # a terminal state, and an action that does not exist everywhere
     [
@@ -291,8 +291,8 @@ def test_the_likelihood_of_a_reward():
         rewards, mm.optimality.DirichletPolicy(0.7), mm.optimality.ExponentialOptimality(2.5)
     )
     target = model.target(environment, ("a", "b"), counts)
-    contest = Contest.between(environment, rewards)
-    spoken, size = _likelihoods(target, contest, np.full(4, 0.25), 40_000, 0, Progress(False))
+    planned = PlannedRewards.of_rewards(environment, rewards)
+    spoken, size = _likelihoods(target, planned, np.full(4, 0.25), 40_000, 0, Progress(False))
     assert (size > 1000).all()
     for m in range(2):  # up to a constant a task
         ratio = np.exp(spoken[m] - spoken[m, 0]) / (expected[m] / expected[m, 0])
@@ -350,11 +350,11 @@ def test_the_device_says_the_same(name, empty):
         mm.RewardSet(rewards, measure), optimality=PRIORS[name][0], empty_set=empty, scale_free=empty == "drop"
     )
     target = model.target(environment, ("a",), np.zeros((1, 4, 3)))
-    contest = Contest.between(environment, rewards, scale_free=model.scale_free)
+    planned = PlannedRewards.of_rewards(environment, rewards, scale_free=model.scale_free)
     measure, uniforms = model.reward.weights, 1.0 - rng.random((40, 2))
-    here = _judge_here(target, contest)(policies, measure, uniforms)
+    here = _weigh_on_host(target, planned)(policies, measure, uniforms)
     for dtype, tolerance in ((jnp.float64, 1e-9), (jnp.float32, 1e-4)):
-        there = Device(target, contest, dtype).judge(policies, measure, uniforms)
+        there = Device(target, planned, dtype).weigh(policies, measure, uniforms)
         np.testing.assert_allclose(
             there.total * np.exp(there.reference), here.total * np.exp(here.reference), atol=40 * tolerance
         )

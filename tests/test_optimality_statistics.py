@@ -10,7 +10,7 @@ import manymotives as mm
 from cases import in_turn
 from manymotives.inference.optimality.integral import integrate
 from manymotives.models.optimality import log_survival_of
-from manymotives.planning import Contest
+from manymotives.planning import PlannedRewards
 from places import TRIANGLE
 
 FAILURE = 0.01
@@ -49,7 +49,7 @@ def test_theorem_1_holds_and_a_smaller_bound_does_not():
     for size in (10, 100):
         target = model.target(TRIANGLE, ("a",), counts.astype(float))
         policies = target.draw_policies(rng, np.ones(1000 * size), 0)
-        losses = Contest.between(TRIANGLE, rewards).losses(policies)
+        losses = PlannedRewards.of_rewards(TRIANGLE, rewards).losses(policies)
         weights = integrate(losses, np.full(12, 1 / 12), model.optimality, np.full((len(losses), 2), 0.5)).weights
         truth = weights.mean(axis=0) @ values
         error = np.abs(weights.reshape(1000, size, 12).mean(axis=1) @ values - truth).max(axis=1)
@@ -130,11 +130,11 @@ class WithoutTheDivision:
 
     def run(self, target, *, seed, progress, state=None):
         found = METHOD.run(target, seed=seed, progress=progress)
-        contest = Contest.between(target.environment, found.rewards)
+        planned = PlannedRewards.of_rewards(target.environment, found.rewards)
         rng = np.random.default_rng(seed)
         index = found.index.copy()
         for m in range(target.num_tasks):
-            losses = contest.losses(found.policies[0, :, m])
+            losses = planned.losses(found.policies[0, :, m])
             weight = found.measure * np.exp(log_survival_of(target.model.optimality)(losses))
             edges = np.cumsum(weight / weight.sum(axis=1, keepdims=True), axis=1)
             index[0, :, m] = (rng.random((len(losses), 1)) > edges).sum(axis=1)

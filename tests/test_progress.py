@@ -64,7 +64,7 @@ def test_runs_in_parts_speak_of_the_whole_and_machines_are_told_on_the_error_str
 @pytest.mark.parametrize("kernel", [hamiltonian_draws, gibbs_draws])
 def test_a_draw_is_timed_before_there_is_one_and_nothing_else_changes(kernel):
     target = mm.RewardPolicyModel().bind(FIELD, DATA)
-    made = [chains.Chain(kernel, target, target.num_coordinates, np.random.SeedSequence(1)) for _ in range(2)]
+    made = [chains.MarkovChain(kernel, target, target.num_coordinates, np.random.SeedSequence(1)) for _ in range(2)]
     for chain in made:
         chain.begin()
     assert 0.0 < seconds_of_a_draw(made[0], 4) < 60.0
@@ -85,7 +85,7 @@ def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypat
         time.sleep(0.6)
         raise Patient
 
-    monkeypatch.setattr(chains.Chain, "warm_up", first_block)
+    monkeypatch.setattr(chains, "warm_up", first_block)
     with pytest.raises(Patient):
         mm.fit(mm.RewardPolicyModel(), FIELD, DATA, mm.HMC(draws=1000, warmup=500), seed=0)
     said = capsys.readouterr().err

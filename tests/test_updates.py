@@ -5,7 +5,7 @@ import pytest
 
 import manymotives as mm
 from cases import in_turn
-from manymotives.planning.warm_start import _plan_again, _pull_back, empty_plans, world_of
+from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
 
 PLACES = {
     "a grid": mm.worlds.GridWorld((4, 5), slip=0.0, discount=0.9),
@@ -57,8 +57,8 @@ def test_gradients_go_back_through_updated_plans(name):
     environment = PLACES[name]
     rng = np.random.default_rng(3)
     shape = (16, environment.num_states, environment.num_actions)
-    rewards, pull = rng.normal(size=(16, environment.num_states, 1)), rng.normal(size=shape)
-    pull[:, ~environment.available] = 0.0
+    rewards, q_gradient = rng.normal(size=(16, environment.num_states, 1)), rng.normal(size=shape)
+    q_gradient[:, ~environment.available] = 0.0
     found = []
     for inverses in (0, 4):
         world = world_of(environment, rewards=inverses)
@@ -68,7 +68,7 @@ def test_gradients_go_back_through_updated_plans(name):
         _plan_again(world, plans, False, 16)
         policies = np.zeros(shape)
         np.put_along_axis(policies, plans.actions[:, :, None], 1.0, axis=2)
-        worth = np.zeros(shape[:2])
-        _pull_back(world, plans, policies, pull, worth, 16)
-        found.append(worth)
+        value_adjoint = np.zeros(shape[:2])
+        _adjoint(world, plans, policies, q_gradient, value_adjoint, 16)
+        found.append(value_adjoint)
     assert np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)

@@ -22,7 +22,7 @@ from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.optimality import gaps_beyond, log_survival_of
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import RewardSet
-from manymotives.planning import Contest
+from manymotives.planning import PlannedRewards
 from manymotives.worlds import simulate
 
 Quantities = dict[str, np.ndarray]
@@ -64,10 +64,12 @@ def simulate_reward_policy(
         likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
         truth = _quantities(origin, u[None], hyper[None], likelihood, m)
         found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
-        if belief is not None and draws.moves is not None:
-            for number, (place, move) in enumerate(zip(belief.places[belief.is_uncertain], moves[belief.is_uncertain])):
+        if belief is not None and draws.transition_probabilities is not None:
+            for number, (place, move) in enumerate(
+                zip(belief.transition_index[belief.is_uncertain], moves[belief.is_uncertain])
+            ):
                 name = "move " + ", ".join(map(str, place))
-                truth[name], found[name] = np.full((1, 1), move), draws.moves[:, :, number]
+                truth[name], found[name] = np.full((1, 1), move), draws.transition_probabilities[:, :, number]
         return truth, found
 
     return replication
@@ -81,14 +83,14 @@ def _rule(model: RewardPolicyModel, target: Target, u: np.ndarray) -> Softmax | 
 
 def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likelihood: np.ndarray, m: int) -> Quantities:
     """Draws [chain, draw] of what is ranked, of task m and its population."""
-    group, anatomy = target.group[m], target.anatomy
+    group, layout = target.group[m], target.layout
     reward = target.rewards(tasks[:, :, m])
-    free = np.arange(len(anatomy.features)) if anatomy.features.size else anatomy.places
+    free = np.arange(len(layout.features)) if layout.features.size else layout.reward_index
     found = {f"reward {place}": reward.reshape(*tasks.shape[:2], -1)[..., place] for place in free}
     owner = np.full(tasks.shape[:2], m)
-    if anatomy.temperature >= 0:
+    if layout.temperature >= 0:
         found["inverse temperature"] = target.temperatures(tasks[:, :, m], owner)
-    if anatomy.lapse >= 0:
+    if layout.lapse >= 0:
         found["lapse"] = target.lapses(tasks[:, :, m], owner)
     for block in target.blocks:
         for place in range(block.begin, block.end):
@@ -150,10 +152,10 @@ def simulate_policy_optimality(
     none = np.zeros((tasks, environment.num_states, environment.num_actions))
     origin = source.target(environment, names, none)
     rewards, measure = origin.reward_set(np.random.default_rng(0), 0)
-    contest = Contest.between(environment, rewards, on=origin.on, scale_free=source.scale_free)
+    planned = PlannedRewards.of_rewards(environment, rewards, on=origin.on, scale_free=source.scale_free)
 
     def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
-        truth = _drawn(rng, origin, contest, measure)
+        truth = _drawn(rng, origin, planned, measure)
         rule: Any = _Played(truth.policies)
         demonstrations = simulate(environment, rewards[truth.index], rule, steps=steps, seed=seed, on=origin.on)
         target = model.target(environment, names, demonstrations.counts.astype(float))
@@ -169,7 +171,7 @@ def _same_set(one: Any, other: Any, environment: Environment) -> bool:
     return np.array_equal(one.for_environment(environment), other.for_environment(environment))
 
 
-def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, measure: np.ndarray) -> _Truth:
+def _drawn(rng: np.random.Generator, origin: OptimalityTarget, planned: PlannedRewards, measure: np.ndarray) -> _Truth:
     """The generative story, step by step."""
     model = origin.model
     concentration = origin.draw_concentrations(rng, 1)[0]
@@ -178,7 +180,7 @@ def _drawn(rng: np.random.Generator, origin: OptimalityTarget, contest: Contest,
         kappa = float(origin.draw_reward_concentrations(rng, 1)[0])
         weights = _dirichlet(rng, kappa * measure)
     simulator = _policy_for_a_reward if model.factorisation == "policy_given_reward" else _reward_for_a_policy
-    each = [simulator(rng, origin, contest, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
+    each = [simulator(rng, origin, planned, weights, concentration[m : m + 1]) for m in range(origin.num_tasks)]
     index, gap, loss, policies = (np.array(column) for column in zip(*each))
     return _Truth(index, gap, loss, policies, concentration, kappa)
 
@@ -189,13 +191,13 @@ def _dirichlet(rng: np.random.Generator, concentrations: np.ndarray) -> np.ndarr
 
 
 def _reward_for_a_policy(
-    rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, weights: np.ndarray, a: np.ndarray
+    rng: np.random.Generator, origin: OptimalityTarget, planned: PlannedRewards, weights: np.ndarray, a: np.ndarray
 ) -> tuple[int, float, float, np.ndarray]:
     """π ~ ξ, ε ~ β, ρ ~ λ among the rewards for which π is ε-optimal."""
     log_survival, empty_set = log_survival_of(origin.model.optimality), origin.model.empty_set
     for _ in range(PATIENCE):
         policy = origin.draw_policies(rng, a, None)
-        losses = contest.losses(policy)[0]
+        losses = planned.losses(policy)[0]
         wanted = np.log(1.0 - rng.random(1))
         if empty_set == "condition":
             wanted = wanted + log_survival(losses[weights > 0].min(keepdims=True))
@@ -210,13 +212,13 @@ def _reward_for_a_policy(
 
 
 def _policy_for_a_reward(
-    rng: np.random.Generator, origin: OptimalityTarget, contest: Contest, weights: np.ndarray, a: np.ndarray
+    rng: np.random.Generator, origin: OptimalityTarget, planned: PlannedRewards, weights: np.ndarray, a: np.ndarray
 ) -> tuple[int, float, float, np.ndarray]:
     """ρ ~ ω, then π ~ ξ and ε ~ β until π is ε-optimal for ρ."""
     j = int(rng.choice(len(weights), p=weights))
     for _ in range(PATIENCE // TRIED):
         policies = origin.draw_policies(rng, np.repeat(a, TRIED), None)
-        losses = contest.losses(policies)[:, j]
+        losses = planned.losses(policies)[:, j]
         gaps = gaps_beyond(origin.model.optimality, np.log(1.0 - rng.random(TRIED)))
         if (losses < gaps).any():
             first = int(np.argmax(losses < gaps))

@@ -11,13 +11,13 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy import stats
 
-from manymotives.data.alignment import aligned
+from manymotives.data.belief_rows import dirichlet_rows
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label, index_of, indices_of
 from manymotives.data.steps import NONE
 from manymotives.data.tables import Column, column_name, columns_of, numbers_in
-from manymotives.data.transitions import handy, transition_rows
+from manymotives.data.transitions import handy
 from manymotives.errors import InputError, RowError, quoted
 from manymotives.families import log_gammas
 
@@ -65,39 +65,8 @@ class DynamicsBelief:
         start: Any = None,
         coordinates: Any = None,
     ) -> None:
-        axes = {"state": states, "action": actions, "next_state": states}
-        counts, prior, possible = (
-            aligned(values, word, **axes)
-            for word, values in (("counts", counts), ("prior", prior), ("possible", possible))
-        )
-        available = aligned(available, "available", state=states, action=actions)
-        rows, num_states, num_actions = transition_rows(counts)
-        rows = sp.csr_array(rows)
-        _check_counts(rows.data, "counts")
-        exists = _existing(available, states, terminal, num_states, num_actions)
-        allowed = _rows_like(possible, rows.shape, "possible", exists)
-        expected = sp.csr_array(_prior_rows(prior, allowed, rows.shape) * allowed)
-        _check_counts(expected.data, "prior")
-        impossible = rows - rows * allowed
-        impossible.eliminate_zeros()
-        if impossible.nnz:
-            row, there = (int(part[0]) for part in impossible.nonzero())
-            here, act = divmod(row, num_actions)
-            raise InputError(
-                f"state {_name(states, here)} with action {_name(actions, act)} was followed by "
-                f"{_name(states, there)}, which is said to be impossible."
-            )
-        concentration = sp.csr_array(rows + expected)
-        concentration.eliminate_zeros()
-        concentration.sort_indices()
+        rows, concentration, exists = dirichlet_rows(counts, prior, possible, available, states, actions, terminal)
         total = np.asarray(concentration.sum(axis=1)).ravel()
-        empty = np.flatnonzero(exists.ravel() & (total == 0))
-        if empty.size:
-            here, act = divmod(int(empty[0]), num_actions)
-            raise InputError(
-                f"nothing is known or thought of state {_name(states, here)} with action {_name(actions, act)}: its "
-                "counts and its prior are 0. Give prior counts, or say available=… where actions do not exist."
-            )
         frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
         frequency.sort_indices()
         seen = np.asarray(rows.sum(axis=1)).ravel()
@@ -288,30 +257,30 @@ class DynamicsBelief:
         weight = np.exp(logs - largest[..., row])
         return weight / np.add.reduceat(weight, begins, axis=-1)[..., row]
 
-    def complete(self, moves: np.ndarray) -> np.ndarray:
+    def complete(self, uncertain: np.ndarray) -> np.ndarray:
         """Probabilities [..., E] of all possible moves from those [..., E′] of the uncertain ones."""
-        full = np.ones((*moves.shape[:-1], self.concentration.nnz))
-        full[..., self.is_uncertain] = moves
+        full = np.ones((*uncertain.shape[:-1], self.concentration.nnz))
+        full[..., self.is_uncertain] = uncertain
         return full
 
-    def environment(self, moves: np.ndarray) -> Environment:
+    def environment(self, probabilities: np.ndarray) -> Environment:
         """The environment in which the possible moves have these probabilities [E]."""
         known = self.concentration
-        return self._like(sp.csr_array((moves, known.indices, known.indptr), shape=known.shape))
+        return self._like(sp.csr_array((probabilities, known.indices, known.indptr), shape=known.shape))
 
     def sample(self, count: int, seed: int = 0) -> list[Environment]:
         """Environments that may be the true one."""
         if count < 1:
             raise InputError(f"count must be at least 1; found {count}.")
-        return [self.environment(moves) for moves in self.draws(count, np.random.default_rng(seed))]
+        return [self.environment(each) for each in self.draws(count, np.random.default_rng(seed))]
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it."""
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {quoted(level)}.")
-        known, place = self.mean, self.places
+        known, index = self.mean, self.transition_index
         alpha = self.concentration.data
-        total = np.asarray(self.concentration.sum(axis=1)).ravel()[place[:, 0] * known.num_actions + place[:, 1]]
+        total = np.asarray(self.concentration.sum(axis=1)).ravel()[index[:, 0] * known.num_actions + index[:, 1]]
         rest = total - alpha
         is_certain = rest <= 0
         low, high = (
@@ -320,9 +289,9 @@ class DynamicsBelief:
         )
         return pd.DataFrame(
             {
-                "state": [known.states[s] for s in place[:, 0]],
-                "action": [known.actions[a] for a in place[:, 1]],
-                "next_state": [known.states[s] for s in place[:, 2]],
+                "state": [known.states[s] for s in index[:, 0]],
+                "action": [known.actions[a] for a in index[:, 1]],
+                "next_state": [known.states[s] for s in index[:, 2]],
                 "mean": alpha / total,
                 "lower": low,
                 "upper": high,
@@ -331,7 +300,7 @@ class DynamicsBelief:
         )
 
     @cached_property
-    def places(self) -> np.ndarray:
+    def transition_index(self) -> np.ndarray:
         """[E, 3] state, action and next state of each possible move."""
         rows = np.repeat(np.arange(self.concentration.shape[0]), np.diff(self.concentration.indptr))
         return np.stack([*np.divmod(rows, self.mean.num_actions), self.concentration.indices], axis=1)
@@ -358,8 +327,8 @@ class DynamicsBelief:
                     f"{quoted(known.actions[action])} in {quoted(known.states[state])}: each {words}."
                 )
         arrived = np.zeros(known.num_states, dtype=bool)
-        moves = self.places
-        arrived[moves[moves[:, 0] != moves[:, 2], 2]] = True
+        index = self.transition_index
+        arrived[index[index[:, 0] != index[:, 2], 2]] = True
         lost = np.flatnonzero(~arrived & (known.start == 0))
         if lost.size:
             more = f" and {lost.size - 1} more" if lost.size > 1 else ""
@@ -404,59 +373,3 @@ def known_part(place: Place) -> Environment:
 def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:
     for name, value in (("mean", mean), ("concentration", concentration), ("seen", seen)):
         object.__setattr__(belief, name, value)
-
-
-# ---- checks --------------------------------------------------------------------------------------------------
-
-
-def _check_counts(values: np.ndarray, word: str) -> None:
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InputError(
-            f"{word} must be finite and not negative; found {values[~(np.isfinite(values) & (values >= 0))][0]:g}."
-        )
-
-
-def _existing(available: Any, states: Any, terminal: Sequence[Label], num_states: int, num_actions: int) -> np.ndarray:
-    """[S, A] which actions exist where; `Environment` checks the rest."""
-    exists = np.ones((num_states, num_actions), dtype=bool) if available is None else np.array(available, dtype=bool)
-    if exists.shape != (num_states, num_actions):
-        raise InputError(
-            f"available must have the shape [{num_states}, {num_actions}] (states, actions); found "
-            f"{list(exists.shape)}."
-        )
-    names = tuple(states) if states is not None else tuple(range(num_states))
-    exists[[index_of(name, names, "state") for name in terminal]] = False
-    return exists
-
-
-def _rows_like(possible: Any, shape: tuple[int, int], word: str, exists: np.ndarray) -> sp.csr_array:
-    """`possible` as rows [S·A, S] of zeros and ones; none where an action does not exist."""
-    if possible is None:
-        rows = sp.csr_array(np.ones(shape))
-    else:
-        rows, num_states, num_actions = transition_rows(possible)
-        rows = sp.csr_array(rows)
-        if rows.shape != shape:
-            raise InputError(f"{word} must have the shape of counts; found {[num_states, num_actions, num_states]}.")
-    rows.eliminate_zeros()
-    rows.data[:] = 1.0
-    rows = sp.csr_array(sp.diags_array(exists.ravel().astype(float)) @ rows)
-    rows.eliminate_zeros()
-    return rows
-
-
-def _prior_rows(prior: Any, allowed: sp.csr_array, shape: tuple[int, int]) -> Any:
-    if np.ndim(prior) == 0 and not sp.issparse(prior):
-        _check_counts(np.array([float(prior)]), "prior")
-        wide = np.asarray(allowed.sum(axis=1)).ravel()
-        return sp.csr_array(sp.diags_array(float(prior) / np.maximum(wide, 1)) @ allowed)
-    rows = sp.csr_array(transition_rows(prior)[0])
-    if rows.shape != shape:
-        raise InputError(
-            f"prior must be one number, or have the shape of counts; found rows {list(rows.shape)}, not {list(shape)}."
-        )
-    return rows
-
-
-def _name(names: Sequence[Label] | None, index: int) -> str:
-    return quoted(index if names is None else list(names)[index])

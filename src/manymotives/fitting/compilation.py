@@ -13,14 +13,14 @@ import numba
 import numpy as np
 
 from manymotives.data.demonstrations import Demonstrations
-from manymotives.inference.mcmc.chains import Chain, starting_point
-from manymotives.inference.mcmc.density import latent_draws
-from manymotives.inference.mcmc.sweeps import Data, Proposal, State, Tally, hamiltonian_draws
+from manymotives.inference.mcmc.chains import MarkovChain, starting_point
+from manymotives.inference.mcmc.density import noncentred_draws
+from manymotives.inference.mcmc.sweeps import AcceptanceCounts, Data, State, Tuning, hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
 from manymotives.planning.factors import no_elimination
 from manymotives.planning.warm_start import World
-from manymotives.worlds import Chain as Corridor
+from manymotives.worlds import Chain
 
 LONGEST = 600.0  # seconds to wait for the other process: without it, all is compiled here
 
@@ -34,9 +34,9 @@ def compile_first() -> None:
     try:
         target = _example()
         plan(target.environment, np.zeros(target.environment.num_states))
-        chain = Chain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+        chain = MarkovChain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
         hyper, tasks, _ = starting_point(target, np.random.default_rng(0))
-        latent_draws(chain.anatomy, hyper[None], tasks[None])
+        noncentred_draws(chain.layout, hyper[None], tasks[None])
         target.log_prior(hyper[None], tasks[None])
         beside.wait(LONGEST)
     except subprocess.TimeoutExpired:
@@ -58,24 +58,24 @@ def sampler_signature() -> tuple[Any, ...]:
     target = _example()
     one, two, three = (np.zeros((1,) * axes) for axes in (1, 2, 3))
     whole, wholes = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    anatomy: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.anatomy)
+    layout: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.layout)
     examples = (
         np.random.default_rng(0),
         World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
-        type(target.anatomy)(*anatomy),
-        Data(three, one, one, trial_judge=0, path_judge=0),
+        type(target.layout)(*layout),
+        Data(three, one, one, proposal_log_likelihoods=0, log_density_and_gradient=0),
         State(two, two, three, two, wholes, one, two, two, two),
-        Proposal(three, one, two, two > 0, two, two, three, one, three, one, whole),
+        Tuning(three, one, two, two > 0, two, two, three, one, three, one, whole),
         1,
         (three, three, two),
-        Tally(one, one, two, two, two, two, one, one),
+        AcceptanceCounts(one, one, two, two, two, two, one, one),
     )
     return tuple(numba.typeof(example) for example in examples)
 
 
 def _example() -> Target:
     """A model bound to nearly nothing."""
-    corridor = Corridor(states=3, discount=0.9)
+    corridor = Chain(states=3, discount=0.9)
     chosen = (corridor.states[:2], corridor.actions[:1] * 2)
     return RewardPolicyModel().bind(corridor, Demonstrations.from_lists([chosen], corridor))
 

@@ -208,7 +208,7 @@ def _mixing_so_far(watched: xr.Dataset, progress: Progress) -> Mixing | None:
     """How well chains have mixed, if they have: looked at until something has not, populations first."""
     parts = [part for part in parts_of(watched) if part.data_vars]
     found: list[Mixing] = []
-    with progress.nested().of(len(parts), "parts looked at") as report:
+    with progress.separate().of(len(parts), "parts looked at") as report:
         for part in parts:
             found.append(mixing(part))
             if found[-1].warnings:

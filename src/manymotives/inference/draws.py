@@ -18,10 +18,8 @@ class Draws:
     log_likelihood: Float[np.ndarray, "chain draw task"]
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)  # name: (dims, values)
     warnings: tuple[str, ...] = ()
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to go on, if it can
-    moves: Float[np.ndarray, "chain draw E"] | None = (
-        None  # probabilities of uncertain moves, where dynamics are a belief
-    )
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to resume, if it can
+    transition_probabilities: Float[np.ndarray, "chain draw E"] | None = None  # that are uncertain, under a belief
 
     def followed_by(self, later: "Draws") -> "Draws":
         """These and later ones of the same chains; what is said of chains is a rate, and averaged over their draws."""
@@ -37,7 +35,9 @@ class Draws:
             statistics=statistics,
             warnings=later.warnings,
             state=later.state,
-            moves=None if self.moves is None else np.concatenate([self.moves, later.moves], axis=1),
+            transition_probabilities=None
+            if self.transition_probabilities is None
+            else np.concatenate([self.transition_probabilities, later.transition_probabilities], axis=1),
         )
 
 
@@ -48,7 +48,7 @@ class Method(Protocol):
     is_markov_chain: ClassVar[bool]  # draws depend on each other: R-hat and effective sample size mean something
 
     def run(self, target: Any, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Any:
-        """`Draws` from a `Target`, or `OptimalityDraws` from an `OptimalityTarget`; `state`: to go on from."""
+        """`Draws` from a `Target`, or `OptimalityDraws` from an `OptimalityTarget`; `state`: to resume from."""
         ...
 
 
@@ -71,4 +71,4 @@ class OptimalityDraws:
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]]
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None  # [2, N, S] under a belief: what the best policy found is worth, what none exceeds
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # this method does not go on
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # this method does not resume

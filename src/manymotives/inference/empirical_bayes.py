@@ -22,7 +22,8 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.draws import Draws
 from manymotives.inference.laplace import peaks
-from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.adaptation import warm_up
+from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.sweeps import task_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
@@ -89,7 +90,7 @@ class EmpiricalBayes:
 
 def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest populations [G, H], and typical coordinates [M, D] of their tasks."""
-    chain = Chain(task_draws, target, target.num_coordinates, np.random.SeedSequence(seed))
+    chain = MarkovChain(task_draws, target, target.num_coordinates, np.random.SeedSequence(seed))
     chain.begin()
     # from the middle of the hyperprior
     middle = np.median(target.draw_hyper(np.random.default_rng(0), 501)[:, 0], axis=0)
@@ -102,10 +103,10 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
         for number in range(rounds):
             chain.set_population(hyper)
             if not is_short or number < 3 or number % 10 == 0:
-                chain.warm_up(WARMUP, thin, threading.Event())
+                warm_up(chain, WARMUP, thin, threading.Event())
             tasks = np.empty((draws, target.num_tasks, target.num_coordinates))
             spare = np.empty((draws, target.num_groups, target.num_hyper)), np.empty((draws, target.num_tasks))
-            chain.advance(thin, tasks, *spare, chain.tally())
+            chain.advance(thin, tasks, *spare, chain.acceptance_counts())
             if target.num_hyper:
                 reach = STEP * SHRINKAGE**number
                 hyper = np.stack([_uphill(target, tasks, hyper[g], g, reach) for g in range(target.num_groups)])
@@ -116,22 +117,22 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
 
 def _uphill(target: Target, tasks: np.ndarray, hyper: np.ndarray, g: int, reach: float) -> np.ndarray:
     """Coordinates [H] near `hyper` under which draws [N, M, D] of population g's tasks are likeliest."""
-    anatomy = target.anatomy
+    layout = target.layout
     mine = tasks[:, target.group == g]
-    is_share = anatomy.link == NORMALISED
+    is_share = layout.link == NORMALISED
     if is_share:
-        shares = mine[..., : anatomy.num_rewards]
+        shares = mine[..., : layout.num_rewards]
         total = special.logsumexp(shares, axis=-1, keepdims=True)
-        mine = np.concatenate([shares - total, mine[..., anatomy.num_rewards :]], axis=-1)
+        mine = np.concatenate([shares - total, mine[..., layout.num_rewards :]], axis=-1)
     rows = mine.reshape(-1, mine.shape[-1])
-    of_shares = anatomy.num_rewards if is_share else 0
+    of_shares = layout.num_rewards if is_share else 0
     others = np.ascontiguousarray(rows[:, of_shares:])
 
     def log_density(values: np.ndarray) -> np.ndarray:
         """log p(u | h) [N, M]; of shares, not of the sums they are shares of."""
         parameters = target.parameters(values)
         found = families.log_density_each(
-            anatomy.families[of_shares:], others, np.ascontiguousarray(parameters[of_shares:])
+            layout.families[of_shares:], others, np.ascontiguousarray(parameters[of_shares:])
         )
         if is_share:
             concentration = parameters[:of_shares, 0]
@@ -143,7 +144,7 @@ def _uphill(target: Target, tasks: np.ndarray, hyper: np.ndarray, g: int, reach:
 
     def depth(values: np.ndarray) -> float:
         ratio = special.logsumexp(log_density(values) - before, axis=0) - np.log(len(mine))
-        own = families.log_density_all(anatomy.hyper_families, values[None], anatomy.hyper_constants[None])[0]
+        own = families.log_density_all(layout.hyper_families, values[None], layout.hyper_constants[None])[0]
         total = float(ratio.sum() + own)
         return -total if np.isfinite(total) else 1e300
 

@@ -36,9 +36,9 @@ class Gibbs:
         checked_counts(self)
 
     def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
-        anatomy = target.anatomy
-        # soft plans hang on the temperature: a step in it is taken together with the rewards
-        walk_size = anatomy.num_rewards + (1 if anatomy.is_soft and anatomy.temperature >= 0 else 0)
+        layout = target.layout
+        # soft plans depend on the temperature: a step in it is taken together with the rewards
+        walk_size = layout.num_rewards + (1 if layout.is_soft and layout.temperature >= 0 else 0)
         return run_chains(
             gibbs_draws,
             target,

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo within Gibbs: tasks, and populations with their tasks, follow the gradient."""
+"""Hamiltonian Monte Carlo within Gibbs: trajectories of tasks and of populations, among other updates."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,18 +15,18 @@ from manymotives.models import Target
 
 @dataclass(frozen=True)
 class HMC:
-    """Tasks follow the gradient of their posterior, one by one; so do populations, which carry their tasks along.
+    """Hamiltonian trajectories of tasks given their population, and of populations with their tasks (non-centred).
 
-    In between, hyperparameters are drawn exactly given the tasks, and tasks jump to draws from their population: each
-    kind of move is quick where another is slow (few choices or many, sparse rewards or spread ones). What was tried
-    instead, and how fast: docs/decisions/0007.
+    In between, hyperparameters are drawn from their conditional distributions, and rewards are proposed from the prior
+    and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards or spread
+    ones). What was tried instead, and how fast: docs/decisions/0007.
 
     Parameters
     ----------
     chains, draws
         `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
     warmup
-        Draws before those, in which steps and their shapes adapt; afterwards they are fixed.
+        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed.
     thin
         Sweeps for each draw. Four, because a sweep is cheap and successive ones are alike.
     max_rounds

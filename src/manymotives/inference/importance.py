@@ -60,8 +60,8 @@ def resampled(rng: np.random.Generator, log_weights: Float[np.ndarray, " K"], co
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """Weights [K, G] of populations that were estimated apart: what they are worth, and which draws to keep."""
+class WeightedDraws:
+    """Importance weights [K, G] of joint draws, a column for each population; diagnostics, equally weighted draws."""
 
     chosen: Int[np.ndarray, "K G"]  # equally weighted
     sizes: Float[np.ndarray, " G"]
@@ -92,7 +92,7 @@ class Verdict:
         return ()
 
 
-def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], target: Target) -> Verdict:
+def weighted_draws(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], target: Target) -> WeightedDraws:
     """Weights of K joint draws from the log-likelihoods of their tasks, a product within each population."""
     log_weight = log_likelihood.reshape(len(log_likelihood), target.num_groups, -1).sum(axis=2)
     hopeless = np.flatnonzero(~np.isfinite(log_weight).any(axis=0))
@@ -103,7 +103,7 @@ def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], t
             "every draw from the prior. Is the inverse temperature far too large?"
         )
     columns = log_weight.T
-    return Verdict(
+    return WeightedDraws(
         chosen=np.stack([resampled(rng, column, len(column)) for column in columns], axis=1),
         sizes=np.array([effective_size(column) for column in columns]),
         shapes=np.array([pareto_k(column) for column in columns]),
@@ -112,7 +112,7 @@ def judged(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "K M"], t
 
 
 def stream_of(seed: int, state: dict[str, Any] | None) -> np.random.Generator:
-    """Random numbers of this run: another stream each time one goes on from an earlier run."""
+    """Random numbers of this run: another stream each time an earlier run is resumed."""
     runs = 0 if state is None else int(state["runs"])
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, runs)))
 

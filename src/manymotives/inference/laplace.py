@@ -1,9 +1,10 @@
-"""Where a task's posterior peaks given its population, and how sharply: Fisher scoring, for all tasks at once.
+"""Laplace approximation of tasks given their population: modes by Fisher scoring, covariances; mass matrices of HMC.
+
+    u ← u + (I(u) + Λ)⁻¹ ∇ log p(u, choices)            I: Fisher information of choices, Λ: minus the prior's curvature
 
 With logits ℓ = c Q and one policy π (greedy, or soft), dQ/dρ = K_π = E + γ P (I − γ P_π)⁻¹ (E spreads a state's reward
 over its actions; on pairs K_π = I + γ P (I − γ P_π)⁻¹ Π), so that dℓ/du = c K_π dρ/du, and dℓ/d log c = c K_π ρ. The
-curvature of the likelihood is taken at its expectation (Fisher information), which is never negative; each family's
-own curvature is added.
+Fisher information is never negative, as the curvature of the likelihood may be.
 """
 
 from typing import NamedTuple
@@ -24,8 +25,8 @@ from manymotives.planning.sparse import systems_of
 STEPS = 60
 HALVINGS = 8
 BATCH = 1_000_000  # slopes of logits at a time
-GUIDANCE = 2.0  # by how much frames must lengthen steps to be worth what they get wrong
-SETTLED = 1e-7  # change of the log posterior at which a task rests
+LENGTHENING = 2.0  # by how much a mass matrix must lengthen steps to be worth what it gets wrong
+SETTLED = 1e-7  # change of the log posterior at which a task's search ends
 
 
 class Peak(NamedTuple):
@@ -41,7 +42,7 @@ class Peak(NamedTuple):
 def peaks(
     target: Target, parameters: Float[np.ndarray, "M D 2"], start: Float[np.ndarray, "M D"], steps: int = STEPS
 ) -> Peak:
-    """Climb from `start`, every task at its own pace; at most so many steps."""
+    """Fisher scoring from `start`, each task for itself; at most so many steps."""
     owner = np.arange(target.num_tasks)
     u = start.copy()
     height = target.log_likelihood(u, owner) + _log_density(target, u, parameters)
@@ -51,24 +52,24 @@ def peaks(
         if len(climbing) == 0:
             break
         slope, information = _likelihood_shape(target, u[climbing], climbing)
-        prior_slope, prior_curvature = prior_shape(target.anatomy.families, u[climbing], parameters[climbing])
+        prior_slope, prior_curvature = prior_shape(target.layout.families, u[climbing], parameters[climbing])
         curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
         step = np.linalg.solve(curvature, (slope + prior_slope)[..., None])[..., 0]
         gained[climbing] = 0.0
         left = np.arange(len(climbing))
         for halving in range(HALVINGS):
             tasks = climbing[left]
-            trial = u[tasks] + 0.5**halving * step[left]
-            found = target.log_likelihood(trial, tasks) + _log_density(target, trial, parameters[tasks])
+            proposed = u[tasks] + 0.5**halving * step[left]
+            found = target.log_likelihood(proposed, tasks) + _log_density(target, proposed, parameters[tasks])
             better = np.nan_to_num(found, nan=-np.inf) > height[tasks]
             risen = tasks[better]
             gained[risen] = found[better] - height[risen]
-            u[risen], height[risen] = trial[better], found[better]
+            u[risen], height[risen] = proposed[better], found[better]
             left = left[~better]
             if len(left) == 0:
                 break
     _, information = _likelihood_shape(target, u, owner)
-    prior_slope, prior_curvature = prior_shape(target.anatomy.families, u, parameters)
+    prior_slope, prior_curvature = prior_shape(target.layout.families, u, parameters)
     curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
     return Peak(u, np.linalg.inv(curvature), prior_slope, prior_curvature, bool(gained.max() < 1e-3))
 
@@ -92,49 +93,52 @@ def prior_shape(
     return slope, np.maximum(curvature, 1e-8)
 
 
-def frames(
+def mass_factors(
     target: Target,
     u: Float[np.ndarray, "M D"],
-    bends: Float[np.ndarray, "M D B"],
-    hyper_bends: Float[np.ndarray, "G H"],
+    u_by_z: Float[np.ndarray, "M D"],
+    u_by_a: Float[np.ndarray, "M D"],
+    u_by_b: Float[np.ndarray, "M D"],
+    hyper_by_z: Float[np.ndarray, "G H"],
 ) -> tuple[Float[np.ndarray, "M D D"], Float[np.ndarray, "G H H"]]:
-    """Lower triangles F with F Fᵀ the covariance that the z of tasks, and of populations, seem to have.
+    """Cholesky factors F of the inverse mass matrices of tasks' z, and of populations' z: F Fᵀ = (1 + information)⁻¹.
 
-    All z are about standard normal before the data, which add the likelihood's information: that in u, through du/dz
-    (`bends` and `hyper_bends` are as in `latent.Room`). Populations carry their tasks along.
+    Before the data all z are about standard normal: hence the 1. To this the choices add their information about u,
+    through du/dz (derivatives as in `density.Workspace`). Populations move with their tasks' z fixed.
     """
     _, information = _likelihood_shape(target, u, np.arange(len(u)))
-    source, num_hyper = target.anatomy.source, target.num_hyper
+    source, num_hyper = target.layout.source, target.num_hyper
     tasks, populations = np.empty_like(information), np.empty((target.num_groups, num_hyper, num_hyper))
     for m in range(len(u)):  # one at a time: these matrices may be large
-        tasks[m] = _frame(bends[m, :, 0, None] * information[m] * bends[m, :, 0])
+        tasks[m] = _mass_factor(u_by_z[m, :, None] * information[m] * u_by_z[m])
     for g in range(target.num_groups if num_hyper else 0):
-        carried = np.zeros((num_hyper + 1, num_hyper + 1))  # the last is for parameters that are known: source −1
-        into = [bends[..., 1 + column] * np.append(hyper_bends[g], 0.0)[source[:, column]] for column in range(2)]
+        total_information = np.zeros((num_hyper + 1, num_hyper + 1))  # the last: of known parameters, source −1
+        own = np.append(hyper_by_z[g], 0.0)
+        into = [u_by * own[source[:, column]] for column, u_by in enumerate((u_by_a, u_by_b))]
         for one in range(2):
             for other in range(2):
                 mine = target.group == g
                 total = np.einsum("md,mde,me->de", into[one][mine], information[mine], into[other][mine])
-                np.add.at(carried, np.ix_(source[:, one], source[:, other]), total)
-        populations[g] = _frame(carried[:-1, :-1])
+                np.add.at(total_information, np.ix_(source[:, one], source[:, other]), total)
+        populations[g] = _mass_factor(total_information[:-1, :-1])
     return tasks, populations
 
 
-def is_guide(before: Float[np.ndarray, "M D D"], now: Float[np.ndarray, "M D D"]) -> bool:
-    """Whether frames F of where tasks were serve where they are now, with frames G: do steps become twice as long?
+def improves_step_size(before: Float[np.ndarray, "M D D"], now: Float[np.ndarray, "M D D"]) -> bool:
+    """Whether mass factors F of an earlier state make steps twice as long at this one, whose factors are G.
 
-    Steps are as long as the sharpest direction allows: 1 / ‖G⁻¹ F‖ with frames F, 1 / ‖G⁻¹‖ without. Where choices are
-    nearly certain, curvature is felt only close to where they change, and tells nothing of other places.
+    The narrowest direction limits the step size: to 1 / ‖G⁻¹ F‖ with F, to 1 / ‖G⁻¹‖ without. Where choices are nearly
+    certain, the likelihood is curved only close to where they change, and its curvature is no guide to other states.
     """
     gains = []
-    for m in {0, len(now) // 2, len(now) - 1}:  # some tasks tell
+    for m in {0, len(now) // 2, len(now) - 1}:  # three are enough to decide
         inverse, _ = lapack.dtrtri(now[m], lower=1)
         gains.append(np.linalg.norm(inverse, 2) / np.linalg.norm(inverse @ before[m], 2))
-    return bool(np.median(gains) > GUIDANCE)
+    return bool(np.median(gains) > LENGTHENING)
 
 
-def _frame(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
-    """F with F Fᵀ = (information + 1)⁻¹: read backwards, it is the inverse of a triangle."""
+def _mass_factor(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    """Lower triangular F with F Fᵀ = (information + 1)⁻¹: reversed, it is the inverse of a Cholesky factor."""
     factor = np.linalg.cholesky((information + np.eye(len(information)))[::-1, ::-1])
     inverse, _ = lapack.dtrtri(factor, lower=1)
     return inverse.T[::-1, ::-1]
@@ -153,21 +157,22 @@ def _likelihood_shape(
 
 def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same for some tasks, whose numbers are `owner`."""
-    environment, anatomy = target.environment, target.anatomy
+    environment, layout = target.environment, target.layout
     temperature, lapse = target.felt_temperatures(u, owner), target.lapses(u, owner)
     rewards, counts = target.rewards(u), target.counts[owner]
-    soft = temperature if anatomy.is_soft else None
+    soft = temperature if layout.is_soft else None
     found = plan(environment, rewards, on=target.on, inverse_temperature=soft)
     exists = np.isfinite(found.q)
     above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
     weight = np.where(exists, np.exp(temperature[:, None, None] * above), 0.0)
     intended = weight / weight.sum(axis=-1, keepdims=True)  # [M, S, A]
-    followed = intended if anatomy.is_soft else found.policy
+    followed = intended if layout.is_soft else found.policy
 
-    # only states in which a choice was made tell anything
-    told = np.flatnonzero((counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
-    logits = temperature[:, None, None, None] * _logit_slopes(target, u, rewards, followed, told)  # [M, told, A, D]
-    exists, intended, counts = exists[:, told], intended[:, told], counts[:, told]
+    # only states in which somebody chose are informative
+    visited = np.flatnonzero((counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
+    slopes = _logit_slopes(target, u, rewards, followed, visited)  # [M, visited, A, D]
+    logits = temperature[:, None, None, None] * slopes
+    exists, intended, counts = exists[:, visited], intended[:, visited], counts[:, visited]
     share = lapse[:, None, None]
     blind = exists / exists.sum(axis=-1, keepdims=True)
     policy = np.where(exists, (1 - share) * intended + share * blind, 1.0)
@@ -175,8 +180,8 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
     # d log π: without lapses intended / policy is 1, also where both are too small to be told from 0
     meant = (1 - share) * np.where(policy > 0, intended / np.maximum(policy, 1e-300), 1.0)
     change = meant[..., None] * centred
-    if anatomy.lapse >= 0:
-        change[..., anatomy.lapse] = lapse[:, None, None] * (1 - share) * (blind - intended) / policy
+    if layout.lapse >= 0:
+        change[..., layout.lapse] = lapse[:, None, None] * (1 - share) * (blind - intended) / policy
     slope = np.einsum("msa,msad->md", counts, change)
     visits = counts.sum(axis=2, keepdims=True)
     scaled = (change * np.sqrt(visits * policy)[..., None]).reshape(len(u), -1, u.shape[1])
@@ -184,49 +189,49 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
 
 
 def _logit_slopes(
-    target: Target, u: np.ndarray, rewards: np.ndarray, followed: np.ndarray, told: np.ndarray
+    target: Target, u: np.ndarray, rewards: np.ndarray, followed: np.ndarray, visited: np.ndarray
 ) -> np.ndarray:
-    """dQ/du [M, told, A, D] in some states, and K_π ρ in the place of the temperature."""
-    environment, anatomy = target.environment, target.anatomy
+    """dQ/du [M, visited, A, D] in some states, and K_π ρ in the place of the temperature."""
+    environment, layout = target.environment, target.layout
     num_states, num_actions = environment.num_states, environment.num_actions
-    size = anatomy.num_rewards
+    size = layout.num_rewards
     x = u[:, :size]
     # dρ/du, rewards as a flat table [S·(1 or A)]
-    cells = num_states * (num_actions if anatomy.on_pairs else 1)
-    if anatomy.features.size:
-        spread = anatomy.features
+    cells = num_states * (num_actions if layout.on_pairs else 1)
+    if layout.features.size:
+        spread = layout.features
     else:
         spread = np.zeros((cells, size))
-        spread[anatomy.places, np.arange(size)] = 1.0
-    if anatomy.link == NORMALISED:
-        flat = rewards.reshape(len(u), -1)[:, anatomy.places]
+        spread[layout.reward_index, np.arange(size)] = 1.0
+    if layout.link == NORMALISED:
+        flat = rewards.reshape(len(u), -1)[:, layout.reward_index]
         directions = spread @ (flat[:, :, None] * (np.eye(size) - flat[:, None, :]))  # [M, cells, K]
-    elif anatomy.link == LINEAR:
+    elif layout.link == LINEAR:
         directions = np.broadcast_to(spread, (len(u), cells, size))
     else:
         value = 1.0 / (1.0 + np.exp(-x))
         directions = spread * (value * (1 - value))[:, None, :]
     stacked = np.concatenate([directions, rewards.reshape(len(u), cells, 1)], axis=2)  # the last column is ρ itself
-    if anatomy.on_pairs:
+    if layout.on_pairs:
         here = stacked.reshape(len(u), num_states, num_actions, -1)
         received = np.einsum("msa,msak->msk", followed, here)
     else:
         here = np.broadcast_to(stacked[:, :, None, :], (len(u), num_states, num_actions, size + 1))
         received = stacked
-    future = _futures(environment, followed, np.ascontiguousarray(received), told)
-    total = here[:, told] + future.reshape(len(u), len(told), num_actions, size + 1)
-    slopes = np.zeros((len(u), len(told), num_actions, u.shape[1]))
+    future = _futures(environment, followed, np.ascontiguousarray(received), visited)
+    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, size + 1)
+    slopes = np.zeros((len(u), len(visited), num_actions, u.shape[1]))
     slopes[..., :size] = total[..., :-1]
-    if anatomy.temperature >= 0:
-        slopes[..., anatomy.temperature] = total[..., -1]
+    if layout.temperature >= 0:
+        slopes[..., layout.temperature] = total[..., -1]
     return slopes
 
 
-def _futures(environment: Environment, followed: np.ndarray, received: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """γ P (I − γ P_π)⁻¹ x [M, told · A, K] in some states, for what policies [M, S, A] receive there, x [M, S, K]."""
+def _futures(environment: Environment, followed: np.ndarray, received: np.ndarray, visited: np.ndarray) -> np.ndarray:
+    """γ P (I − γ P_π)⁻¹ x [M, visited · A, K], for what policies [M, S, A] receive in each state, x [M, S, K]."""
     num_states, num_actions = environment.num_states, environment.num_actions
-    pairs = (told[:, None] * num_actions + np.arange(num_actions)).ravel()
-    moves = environment.discount * environment.matrix[pairs]
+    pairs = (visited[:, None] * num_actions + np.arange(num_actions)).ravel()
+    transitions = environment.discount * environment.matrix[pairs]
     if suits(environment):
         chain = np.einsum("msa,sat->mst", followed, environment.discount * environment.tensor)
         values = np.linalg.solve(np.eye(num_states) - chain, received)
@@ -238,8 +243,8 @@ def _futures(environment: Environment, followed: np.ndarray, received: np.ndarra
                 for system, right in zip(systems_of(environment, followed), received)
             ]
         )
-    return np.stack([moves @ each for each in values])
+    return np.stack([transitions @ each for each in values])
 
 
 def _log_density(target: Target, u: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    return log_density_all(target.anatomy.families, np.ascontiguousarray(u), np.ascontiguousarray(parameters))
+    return log_density_all(target.layout.families, np.ascontiguousarray(u), np.ascontiguousarray(parameters))

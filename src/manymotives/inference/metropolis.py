@@ -1,4 +1,4 @@
-"""MRP-MH: random walks and prior refreshments of each task given its population, random walks of the population."""
+"""MRP-MH: random walks and prior proposals of each task given its population, random walks of the population."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

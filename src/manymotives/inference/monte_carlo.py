@@ -7,7 +7,7 @@ import numpy as np
 
 from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.draws import Draws
-from manymotives.inference.importance import judged, stream_of, with_earlier
+from manymotives.inference.importance import stream_of, weighted_draws, with_earlier
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 
@@ -60,14 +60,14 @@ class MonteCarlo:
                     raise
         stopped = (f"stopped by hand after {made} of {self.draws} draws.",) if made < self.draws else ()
         every = with_earlier(state, tasks=tasks[:made], hyper=hyper[:made], likelihood=likelihood[:made])
-        verdict = judged(rng, every["likelihood"], target)
-        each = (verdict.chosen[:, target.group], np.arange(num_tasks))
+        weighted = weighted_draws(rng, every["likelihood"], target)
+        each = (weighted.chosen[:, target.group], np.arange(num_tasks))
         remedy = "Use NestedMonteCarlo(), Gibbs() or more draws."
         return Draws(
             tasks=every["tasks"][each][None],
-            hyper=every["hyper"][verdict.chosen, np.arange(target.num_groups)][None],
+            hyper=every["hyper"][weighted.chosen, np.arange(target.num_groups)][None],
             log_likelihood=every["likelihood"][each][None],
-            statistics=verdict.statistics,
-            warnings=stopped + verdict.warnings("draws from the prior", remedy),
+            statistics=weighted.statistics,
+            warnings=stopped + weighted.warnings("draws from the prior", remedy),
             state=every,
         )

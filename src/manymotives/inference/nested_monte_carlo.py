@@ -15,7 +15,7 @@ import numpy as np
 
 from manymotives.inference.checks import check_environment_is_known, checked_counts
 from manymotives.inference.draws import Draws
-from manymotives.inference.importance import COLLAPSED, judged, stream_of, with_earlier
+from manymotives.inference.importance import COLLAPSED, stream_of, weighted_draws, with_earlier
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 
@@ -74,13 +74,13 @@ class NestedMonteCarlo:
             kept=kept[:made],
             likelihood=likelihood[:made],
         )
-        verdict = judged(rng, every["evidence"], target)
-        chosen = verdict.chosen
+        weighted = weighted_draws(rng, every["evidence"], target)
+        chosen = weighted.chosen
         inside = np.array([every["inner_size"][chosen[:, target.group[m]], m].mean() for m in range(num_tasks)])
         each = (chosen[:, target.group], np.arange(num_tasks), _turns(chosen)[:, target.group])
         warnings: tuple[str, ...] = stopped
         if target.num_hyper:  # without hyperparameters all populations are one, and their weights say nothing
-            warnings += verdict.warnings("populations", "Use Gibbs(), or more draws.")
+            warnings += weighted.warnings("populations", "Use Gibbs(), or more draws.")
         if inside.min() < COLLAPSED:
             task = target.tasks[int(np.argmin(inside))]
             warnings += (
@@ -91,7 +91,7 @@ class NestedMonteCarlo:
             tasks=every["kept"][each][None],
             hyper=every["hyper"][chosen, np.arange(target.num_groups)][None],
             log_likelihood=every["likelihood"][each][None],
-            statistics=verdict.statistics | {"inner_effective_sample_size": (("task",), inside)},
+            statistics=weighted.statistics | {"inner_effective_sample_size": (("task",), inside)},
             warnings=warnings,
             state=every,
         )

@@ -14,7 +14,7 @@ from manymotives.inference.optimality.rewards_given_policies import rewards_give
 from manymotives.inference.progress import Progress
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import DistributionOptimality, log_survival_of
-from manymotives.planning import BeliefContest, Contest
+from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 NUM_REWARDS = 2_000
 FEW_REWARDS = 10.0  # effective ones, below which the set is too coarse for what the choices say
@@ -66,22 +66,22 @@ class OptimalityMonteCarlo:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
         rewards, measure = target.reward_set(rng, self.num_rewards or NUM_REWARDS)
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(8,)))
-        contest = target.contest(rewards, self.environments, stream)
+        planned = target.planned_rewards(rewards, self.environments, stream)
         if given_reward:
-            found = policies_given_rewards(target, contest, measure, self.draws, seed, progress)
+            found = policies_given_rewards(target, planned, measure, self.draws, seed, progress)
         else:
-            found = rewards_given_policies(target, contest, measure, self.draws, seed, progress, self.device)
-        spread = found.weights @ contest.spans
+            found = rewards_given_policies(target, planned, measure, self.draws, seed, progress, self.device)
+        spread = found.weights @ planned.spans
         effective = 1.0 / np.square(found.weights).sum(axis=1)
         statistics = found.statistics | {
             "effective_rewards": (("task",), effective),
             "mean_span": (("task",), spread),
         }
-        more = _about_rewards(target, contest, measure, effective, spread) + _about_gaps(target, found.loss)
+        more = _about_rewards(target, planned, measure, effective, spread) + _about_gaps(target, found.loss)
         bounds = None
-        if isinstance(contest, BeliefContest):
-            bounds = np.stack([contest.best, contest.upper])
-            more += _about_bounds(target, contest, found)
+        if isinstance(planned, BeliefPlannedRewards):
+            bounds = np.stack([planned.best, planned.upper])
+            more += _about_bounds(target, planned, found)
         return replace(found, statistics=statistics, warnings=found.warnings + more, bounds=bounds)
 
     def _check_device(self, target: OptimalityTarget, given_reward: bool) -> None:
@@ -113,9 +113,9 @@ def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
     )
 
 
-def _about_bounds(target: OptimalityTarget, contest: BeliefContest, found: OptimalityDraws) -> tuple[str, ...]:
+def _about_bounds(target: OptimalityTarget, planned: BeliefPlannedRewards, found: OptimalityDraws) -> tuple[str, ...]:
     """Whether better policies than those found could make losses much larger."""
-    short = found.weights @ contest.shortfall
+    short = found.weights @ planned.shortfall
     middle = np.median(found.loss, axis=(0, 1))
     worst = int(np.argmax(short - middle))
     if short[worst] <= MUCH * middle[worst]:
@@ -129,7 +129,7 @@ def _about_bounds(target: OptimalityTarget, contest: BeliefContest, found: Optim
 
 def _about_rewards(
     target: OptimalityTarget,
-    contest: Contest | BeliefContest,
+    planned: PlannedRewards | BeliefPlannedRewards,
     measure: np.ndarray,
     effective: np.ndarray,
     spread: np.ndarray,
@@ -144,14 +144,14 @@ def _about_rewards(
         )
     if target.model.scale_free or target.model.factorisation == "policy_given_reward":
         return tuple(found)  # there, a reward for which any policy will do explains nothing
-    flat = np.flatnonzero(contest.spans < FLAT * contest.spans.max())
+    flat = np.flatnonzero(planned.spans < FLAT * planned.spans.max())
     if target.has_given_rewards and flat.size:
         names = ", ".join(quoted(target.model.reward.names[j]) for j in flat[:5])
         found.append(
             f"nearly every policy is nearly optimal for reward {names}{' …' if flat.size > 5 else ''}, which hardly "
             "differs between states: it is favoured whatever was chosen. Leave it out, or use scale_free=True."
         )
-    before, least = float(measure @ contest.spans), int(np.argmin(spread))
+    before, least = float(measure @ planned.spans), int(np.argmin(spread))
     if spread[least] < FAVOURS_FLAT * before and not flat.size:
         found.append(
             f"the posterior favours flat rewards, for which all policies are much alike: what there is to lose is "

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 BETWEEN = 30.0  # seconds from one line in a log to the next
-TOLD = 60.0  # seconds left of a run that somebody without a bar is told of
+ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
 LONG = 300.0  # seconds left of a run that comes with advice
 ADVICE = (
     "What makes it shorter: rewards made of a few features, such as GaussianReward(features=...), instead of one for "
@@ -45,8 +45,8 @@ class Progress:
             yield Report(bar, task, unit, time.monotonic(), speaks=self.shown)
         sys.stderr.flush()
 
-    def nested(self) -> "Progress":
-        """Where something is reported that is not of the run itself."""
+    def separate(self) -> "Progress":
+        """Where work is reported that is not part of the run itself."""
         return self
 
 
@@ -60,7 +60,7 @@ class Logged(Progress):
 
 
 class Quiet(Progress):
-    """No bar, wherever it is: a long run is told of all the same, on the error stream."""
+    """No bar, wherever it is: a long run is announced all the same, on the error stream."""
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
@@ -80,7 +80,7 @@ class InParts(Progress):
         yield self.whole
         self.whole = replace(self.whole, before=self.whole.before + total)
 
-    def nested(self) -> Progress:
+    def separate(self) -> Progress:
         return Progress(False)
 
     def expect(self, total: int) -> None:
@@ -98,7 +98,7 @@ class Report:
     begin: float
     before: int = 0  # pieces of earlier parts
     begun: int = 0  # pieces done before `begin`
-    speaks: bool = False  # whether a long run is told of in words
+    speaks: bool = False  # whether a long run is announced in words
     has_spoken: bool = False
 
     def update(self, done: int, note: str = "") -> None:
@@ -110,7 +110,7 @@ class Report:
     def outlook(self, done: int, seconds_each: float) -> str:
         """How much is done and how long the rest takes, in words; NaN seconds: not known before the first is done.
 
-        A long run is told of once: where there is no bar, by a line; with advice, where it is very long.
+        A long run is announced once: where there is no bar, by a line; with advice, where it is very long.
         """
         total = next(task.total for task in self.bar.tasks if task.id == self.task) or 0
         made = self.before + done - self.begun
@@ -119,7 +119,7 @@ class Report:
         left = (total - self.before - done) * seconds_each
         if not left > 0:
             return ""
-        if self.speaks and not self.has_spoken and left > (TOLD if self.bar.disable else LONG):
+        if self.speaks and not self.has_spoken and left > (ANNOUNCED if self.bar.disable else LONG):
             self.has_spoken = True
             line = f"This takes about {in_words(left)}, as far as one can tell."
             self.bar.console.print(f"{line} {ADVICE}" if left > LONG else line, highlight=False, soft_wrap=True)

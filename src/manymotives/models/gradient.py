@@ -1,4 +1,9 @@
-"""How the probability of choices changes with values, temperature and lapse rate: compiled, from counts."""
+"""The gradient of the log-likelihood of choices in q, inverse temperature c and lapse rate ε: compiled, from counts.
+
+log L = Σ k(s, a) log π(a|s),      π = (1 − ε) p + ε / |A(s)|,      p = softmax(c q)
+w(s, a) = k(s, a) (1 − ε) p / π                                             (k without lapses)
+∂ log L/∂q(s, a) = c (w(s, a) − p(a|s) Σ_a w(s, a)),     ∂/∂c = Σ (…) (q − max q),     ∂/∂ε = Σ k (1/|A| − p) / π
+"""
 
 import math
 
@@ -9,12 +14,12 @@ from manymotives.models.likelihood import exponentials
 
 
 @inner
-def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, policies, pull, workspace):
+def likelihood_and_gradient(q, n, counts, m, temperature, lapse, is_soft, actions, policies, q_gradient, workspace):
     """log L as `likelihood.log_likelihood` has it, and its derivatives in c and in the lapse rate.
 
-    Leaves in pull[n] its derivatives in q [S, A], and in policies[n] the policy the values belong to: softmax(c q)
-    where plans are soft, else one of the best actions, `actions[n]`. Soft values hang on c as well, which adds
-    worth · ∂v/∂c to the derivative in c: left to the caller, who gets worth from `pull_back`.
+    Leaves in q_gradient[n] its derivatives in q [S, A], and in policies[n] the policy of the values: softmax(c q)
+    where plans are soft, else one of the best actions, `actions[n]`. Soft values depend on c as well, which adds
+    value_adjoint · ∂v/∂c to the derivative in c: left to the caller, who has it from `warm_start.adjoint`.
     """
     _, num_states, num_actions = counts.shape
     total, by_temperature, by_lapse = 0.0, 0.0, 0.0
@@ -30,7 +35,7 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
         made = 0.0
         for a in range(num_actions):
             made += counts[m, s, a]
-            pull[n, s, a] = 0.0
+            q_gradient[n, s, a] = 0.0
             policies[n, s, a] = 0.0
         policies[n, s, actions[n, s]] = 1.0
         if made == 0.0 and not is_soft:
@@ -45,14 +50,14 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
                 available += 1
                 if counts[m, s, a] > 0.0:
                     chosen += counts[m, s, a] * (temperature * (q[n, s, a] - best))
-            pull[n, s, a] = share
+            q_gradient[n, s, a] = share
             weight += share
-        expected = 0.0  # Σ of what pulls: k for choices without lapses
+        expected = 0.0  # Σ w
         for a in range(num_actions):
-            share = pull[n, s, a] / weight
+            share = q_gradient[n, s, a] / weight
             if is_soft:
                 policies[n, s, a] = share
-            pull[n, s, a] = share
+            q_gradient[n, s, a] = share
             if lapse > 0.0 and counts[m, s, a] > 0.0:
                 probability = min((1.0 - lapse) * share + lapse / available, 1.0)  # not above it by rounding
                 total += counts[m, s, a] * math.log(probability)
@@ -62,13 +67,13 @@ def likelihood_and_pull(q, n, counts, m, temperature, lapse, is_soft, actions, p
             total += chosen - made * math.log(weight)
             expected = made
         for a in range(num_actions):
-            share, count = pull[n, s, a], counts[m, s, a]
+            share, count = q_gradient[n, s, a], counts[m, s, a]
             if lapse > 0.0 and count > 0.0:
                 count *= (1.0 - lapse) * share / ((1.0 - lapse) * share + lapse / available)
             off = count - share * expected
             if q[n, s, a] > -np.inf:
                 by_temperature += off * (q[n, s, a] - best)
-                pull[n, s, a] = temperature * off
+                q_gradient[n, s, a] = temperature * off
             else:
-                pull[n, s, a] = 0.0
+                q_gradient[n, s, a] = 0.0
     return total, by_temperature, by_lapse

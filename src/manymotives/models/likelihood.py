@@ -1,4 +1,7 @@
-"""How probable the choices are, given action values: compiled, from counts, never step by step."""
+"""The log-likelihood of choices given action values, compiled, from counts and never step by step:
+
+log L = Σ_{s,a} k(s, a) log π(a|s),      π(a|s) = (1 − lapse) exp(c q(s, a)) / Σ_b exp(c q(s, b)) + lapse / |A(s)|
+"""
 
 import math
 

@@ -29,7 +29,7 @@ from manymotives.models.reward_policy import EVERYBODY, draw_rewards
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import check_everyone_chose, checked_choices
-from manymotives.planning import BeliefContest, Contest
+from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 FACTORISATIONS = ("reward_given_policy", "policy_given_reward")
 EMPTY_SETS = ("condition", "drop", "prior")
@@ -190,12 +190,14 @@ class OptimalityTarget:
             return reward.for_environment(self.environment), reward.weights
         return draw_rewards(reward, self.environment, rng, count), np.full(count, 1.0 / count)
 
-    def contest(self, rewards: np.ndarray, environments: int, rng: np.random.Generator) -> Contest | BeliefContest:
+    def planned_rewards(
+        self, rewards: np.ndarray, environments: int, rng: np.random.Generator
+    ) -> PlannedRewards | BeliefPlannedRewards:
         """These rewards, to be held against policies; under a belief, in so many environments drawn from it."""
         settings: dict[str, Any] = {"on": self.on, "scale_free": self.model.scale_free}
         if self.belief is None:
-            return Contest.between(self.environment, rewards, **settings)
-        return BeliefContest.between(self.belief, rewards, **settings, environments=environments, rng=rng)
+            return PlannedRewards.of_rewards(self.environment, rewards, **settings)
+        return BeliefPlannedRewards.of_rewards(self.belief, rewards, **settings, environments=environments, rng=rng)
 
     def draw_concentrations(self, rng: np.random.Generator, draws: int) -> np.ndarray:
         """Concentrations [draws, M] of policies given the choices of all who share one."""

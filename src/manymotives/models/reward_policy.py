@@ -20,7 +20,7 @@ from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.target import Anatomy, Target, check_everyone_chose, checked_choices, coordinates_of
+from manymotives.models.target import ParameterLayout, Target, check_everyone_chose, checked_choices, coordinates_of
 
 EVERYBODY = "everybody"
 
@@ -89,22 +89,22 @@ class RewardPolicyModel:
         if features is not None and on == "state_action":
             features = features * environment.available.reshape(-1, 1)  # nothing is earned by what cannot be done
         exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
-        places = np.flatnonzero(exists)
-        num_rewards = len(places) if features is None else features.shape[1]
+        reward_index = np.flatnonzero(exists)
+        num_rewards = len(reward_index) if features is None else features.shape[1]
         if features is not None and isinstance(reward, GaussianReward):
             rewarded = reward.feature_names(num_rewards)  # wrong ones are better found before the work than after it
         else:
             states, actions = environment.states, environment.actions
-            pairs = [(states[place // len(actions)], actions[place % len(actions)]) for place in places]
+            pairs = [(states[index // len(actions)], actions[index % len(actions)]) for index in reward_index]
             rewarded = tuple(pairs) if on == "state_action" else states
         arrays, blocks, temperature, lapse = coordinates_of(
             reward.component, reward.words, self.inverse_temperature, self.choice.lapse, rewarded
         )
-        anatomy = Anatomy(
+        layout = ParameterLayout(
             **arrays,
             num_rewards=num_rewards,
             link=reward.link,
-            places=places if features is None else np.arange(num_rewards),
+            reward_index=reward_index if features is None else np.arange(num_rewards),
             features=np.empty((0, 0)) if features is None else np.ascontiguousarray(features),
             temperature=temperature,
             lapse=lapse,
@@ -117,7 +117,7 @@ class RewardPolicyModel:
             on=on,
             tasks=tasks,
             counts=np.ascontiguousarray(counts, dtype=float),
-            anatomy=anatomy,
+            layout=layout,
             blocks=blocks,
             fixed_temperature=_known(self.inverse_temperature, tasks, "inverse_temperature"),
             fixed_lapse=_known(self.choice.lapse, tasks, "lapse"),

@@ -27,13 +27,13 @@ from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.planning import plan
 
 CONSTANT = -1  # a parameter that is no hyperparameter
-FIXED = -1  # the place of a temperature or lapse rate that is known
+FIXED = -1  # the index of a temperature or lapse rate that is known
 LARGEST_LOG = 708.0  # of what can be written down as a positive and finite number
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
 
-class Anatomy(NamedTuple):
-    """What each coordinate is and where its parameters come from, in the form compiled loops read."""
+class ParameterLayout(NamedTuple):
+    """The parameter layout: the family of each coordinate and where its parameters come from, for compiled loops."""
 
     families: np.ndarray  # [D] of the tasks' coordinates
     source: np.ndarray  # [D, 2] the hyperparameter that each parameter is, or CONSTANT
@@ -42,9 +42,9 @@ class Anatomy(NamedTuple):
     hyper_constants: np.ndarray  # [H, 2]
     num_rewards: int  # K
     link: int
-    places: np.ndarray  # [K] where in the reward table [S·(1 or A)] each coordinate goes
+    reward_index: np.ndarray  # [K] where in the reward table [S·(1 or A)] each coordinate goes
     features: np.ndarray  # [S·(1 or A), K], or empty
-    temperature: int  # its place among the coordinates, or FIXED
+    temperature: int  # its index among the coordinates, or FIXED
     lapse: int
     is_soft: bool
     on_pairs: bool
@@ -68,7 +68,7 @@ class Target:
     on: str
     tasks: tuple[Any, ...]  # names of those the coordinates belong to; one, "everybody", where they are pooled
     counts: np.ndarray  # [M, S, A] floats
-    anatomy: Anatomy
+    layout: ParameterLayout
     blocks: tuple[Block, ...]  # of hyperparameters
     fixed_temperature: np.ndarray  # [M], read where the temperature is known
     fixed_lapse: np.ndarray  # [M]
@@ -80,35 +80,35 @@ class Target:
 
     @property
     def num_groups(self) -> int:
-        return self.num_tasks // self.anatomy.group_size
+        return self.num_tasks // self.layout.group_size
 
     @property
     def num_coordinates(self) -> int:
-        return len(self.anatomy.families)
+        return len(self.layout.families)
 
     @property
     def num_hyper(self) -> int:
-        return len(self.anatomy.hyper_families)
+        return len(self.layout.hyper_families)
 
     @cached_property
     def group(self) -> np.ndarray:
         """[M] the population of each task."""
-        return np.repeat(np.arange(self.num_groups), self.anatomy.group_size)
+        return np.repeat(np.arange(self.num_groups), self.layout.group_size)
 
-    # ---- the generative story: populations, then tasks, then choices ---------------------------------------------
+    # ---- the generative model: populations, then tasks, then choices ---------------------------------------------
 
     def draw_hyper(self, rng: np.random.Generator, draws: int) -> np.ndarray:
         """Coordinates h [draws, G, H] of populations from the hyperprior η."""
-        anatomy = self.anatomy
+        layout = self.layout
         shape = (draws * self.num_groups, self.num_hyper, 2)
-        constants = np.ascontiguousarray(np.broadcast_to(anatomy.hyper_constants, shape))
-        return families.draw_all(rng, anatomy.hyper_families, constants).reshape(draws, self.num_groups, self.num_hyper)
+        constants = np.ascontiguousarray(np.broadcast_to(layout.hyper_constants, shape))
+        return families.draw_all(rng, layout.hyper_families, constants).reshape(draws, self.num_groups, self.num_hyper)
 
     def draw_tasks(self, rng: np.random.Generator, hyper: np.ndarray) -> np.ndarray:
         """Coordinates u [draws, M, D] of tasks from their populations h [draws, G, H]: ρ ~ ψ, c ~ Gamma(g1, g2)."""
         parameters = self.parameters(hyper)[:, self.group]
         flat = np.ascontiguousarray(parameters.reshape(-1, self.num_coordinates, 2))
-        return families.draw_all(rng, self.anatomy.families, flat).reshape(len(hyper), self.num_tasks, -1)
+        return families.draw_all(rng, self.layout.families, flat).reshape(len(hyper), self.num_tasks, -1)
 
     def parameters(self, hyper: np.ndarray) -> np.ndarray:
         """[..., D, 2]: the parameters of the tasks' coordinates, given their population's h [..., H]."""
@@ -116,32 +116,32 @@ class Target:
 
     def parameters_at(self, values: np.ndarray) -> np.ndarray:
         """The same, given the hyperparameters themselves [..., H]."""
-        anatomy = self.anatomy
-        known = np.broadcast_to(anatomy.constants, (*values.shape[:-1], *anatomy.constants.shape))
+        layout = self.layout
+        known = np.broadcast_to(layout.constants, (*values.shape[:-1], *layout.constants.shape))
         if self.num_hyper == 0:
             return known
-        return np.where(anatomy.source == CONSTANT, known, values[..., np.maximum(anatomy.source, 0)])
+        return np.where(layout.source == CONSTANT, known, values[..., np.maximum(layout.source, 0)])
 
     def natural_hyper(self, hyper: np.ndarray) -> np.ndarray:
         """The hyperparameters themselves, from their coordinates h [..., H]."""
         flat = np.ascontiguousarray(hyper.reshape(int(np.prod(hyper.shape[:-1])), self.num_hyper))
-        return families.natural_all(self.anatomy.hyper_families, flat).reshape(hyper.shape)
+        return families.natural_all(self.layout.hyper_families, flat).reshape(hyper.shape)
 
     def rewards(self, u: np.ndarray) -> np.ndarray:
         """[..., S] or [..., S, A], as `on` says, from coordinates u [..., D]."""
-        anatomy = self.anatomy
-        part = u[..., : anatomy.num_rewards]
-        if anatomy.link == NORMALISED:
+        layout = self.layout
+        part = u[..., : layout.num_rewards]
+        if layout.link == NORMALISED:
             weight = np.exp(part - part.max(axis=-1, keepdims=True))
             x = weight / weight.sum(axis=-1, keepdims=True)
         else:
-            flat = np.ascontiguousarray(part.reshape(-1, anatomy.num_rewards))
-            x = families.natural_all(anatomy.families[: anatomy.num_rewards], flat).reshape(part.shape)
+            flat = np.ascontiguousarray(part.reshape(-1, layout.num_rewards))
+            x = families.natural_all(layout.families[: layout.num_rewards], flat).reshape(part.shape)
         size = (self.environment.num_states, self.environment.num_actions)[: 1 if self.on == "state" else 2]
-        if anatomy.link == LINEAR and anatomy.features.size:
-            return (x @ anatomy.features.T).reshape(*u.shape[:-1], *size)
+        if layout.link == LINEAR and layout.features.size:
+            return (x @ layout.features.T).reshape(*u.shape[:-1], *size)
         table = np.zeros((*u.shape[:-1], int(np.prod(size))))
-        table[..., anatomy.places] = x
+        table[..., layout.reward_index] = x
         return table.reshape(*u.shape[:-1], *size)
 
     def temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
@@ -153,17 +153,17 @@ class Target:
         return self._temperatures(u, owner, COLDEST, HOTTEST)
 
     def _temperatures(self, u: np.ndarray, owner: np.ndarray, least: float, largest: float) -> np.ndarray:
-        place = self.anatomy.temperature
-        if place == FIXED:
+        index = self.layout.temperature
+        if index == FIXED:
             return np.broadcast_to(self.fixed_temperature[owner], u.shape[:-1])
-        return np.exp(np.clip(u[..., place], least, largest))
+        return np.exp(np.clip(u[..., index], least, largest))
 
     def lapses(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Lapse rates [...]."""
-        place = self.anatomy.lapse
-        if place == FIXED:
+        index = self.layout.lapse
+        if index == FIXED:
             return np.broadcast_to(self.fixed_lapse[owner], u.shape[:-1])
-        return 1.0 / (1.0 + np.exp(-u[..., place]))
+        return 1.0 / (1.0 + np.exp(-u[..., index]))
 
     # ---- densities ---------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Target:
         for begin in range(0, len(u), step):
             part = slice(begin, begin + step)
             temperature, lapse = self.felt_temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
-            soft = temperature if self.anatomy.is_soft else None
+            soft = temperature if self.layout.is_soft else None
             q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
         return found
@@ -184,7 +184,7 @@ class Target:
         """log π(a|s) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
         environment = environment or self.environment
         temperature = self.felt_temperatures(u, owner)
-        soft = temperature if self.anatomy.is_soft else None
+        soft = temperature if self.layout.is_soft else None
         q = plan(environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
         return log_choice_probabilities(q, temperature, self.lapses(u, owner))
 
@@ -198,12 +198,12 @@ class Target:
         return found
 
     def _log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:
-        anatomy, draws = self.anatomy, len(u)
-        constants = np.broadcast_to(anatomy.hyper_constants, (draws * self.num_groups, self.num_hyper, 2)).copy()
+        layout, draws = self.layout, len(u)
+        constants = np.broadcast_to(layout.hyper_constants, (draws * self.num_groups, self.num_hyper, 2)).copy()
         flat = hyper.reshape(draws * self.num_groups, self.num_hyper).copy()
-        populations = families.log_density_all(anatomy.hyper_families, flat, constants).reshape(draws, -1)
+        populations = families.log_density_all(layout.hyper_families, flat, constants).reshape(draws, -1)
         parameters = self.parameters(hyper)[:, self.group].reshape(-1, self.num_coordinates, 2).copy()
-        tasks = families.log_density_all(anatomy.families, u.reshape(-1, self.num_coordinates).copy(), parameters)
+        tasks = families.log_density_all(layout.families, u.reshape(-1, self.num_coordinates).copy(), parameters)
         return populations.sum(axis=1) + tasks.reshape(draws, -1).sum(axis=1)
 
 
@@ -251,7 +251,7 @@ def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.n
 def coordinates_of(
     reward: Prior, words: tuple[str, ...], temperature: Any, lapse: Any, rewarded: Sequence[Label]
 ) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
-    """Arrays of `Anatomy` for a reward prior's components, then temperature and lapse where they are inferred.
+    """Arrays of `ParameterLayout` for a reward prior's components, then temperature and lapse where they are inferred.
 
     `words` are what the parameters of the reward's components are called; `rewarded` what has a component.
     """
@@ -272,8 +272,8 @@ def coordinates_of(
                 first = len(hyper_kinds)
                 hyper_kinds.extend([given.family] * size)
                 numbers = np.zeros((size, 2))
-                for place, number in enumerate(given.parameters):
-                    numbers[:, place] = sized(number, size, f"{name}, {word}: {given.parameter_names[place]}")
+                for k, number in enumerate(given.parameters):
+                    numbers[:, k] = sized(number, size, f"{name}, {word}: {given.parameter_names[k]}")
                 hyper_constants.extend(numbers.tolist())
                 where[:, column] = np.arange(first, first + size)
                 blocks.append(Block(f"{name}_{word}", first, first + size, per_reward=name == "reward"))
@@ -293,9 +293,9 @@ def coordinates_of(
         return np.broadcast_to(values, (size,))
 
     add("reward", reward, len(rewarded), words)
-    places = []
+    positions = []
     for name, given in (("inverse_temperature", temperature), ("lapse", lapse)):
-        places.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)
+        positions.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)
     arrays = {
         "families": np.array(kinds),
         "source": np.array(source).reshape(-1, 2),
@@ -303,4 +303,4 @@ def coordinates_of(
         "hyper_families": np.array(hyper_kinds, dtype=np.int64),
         "hyper_constants": np.array(hyper_constants, dtype=float).reshape(-1, 2),
     }
-    return arrays, tuple(blocks), places[0], places[1]
+    return arrays, tuple(blocks), positions[0], positions[1]

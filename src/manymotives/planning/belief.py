@@ -16,7 +16,7 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.compiled import plan_dense, suits
-from manymotives.planning.multi_mdp import Possibilities
+from manymotives.planning.multi_mdp import MultiMDP
 from manymotives.planning.problem import Solution, checked_rewards
 from manymotives.planning.sparse import plan_sparse
 
@@ -78,17 +78,17 @@ def plan_under_belief(belief: DynamicsBelief, rewards: Any, *, on: str, environm
     flat = np.ascontiguousarray(given.values.reshape(-1, *given.values.shape[-2:]))
     of_mean = solved(known, flat).actions
 
-    sample = Possibilities.from_moves(belief, making)
+    sample = MultiMDP.from_probabilities(belief, making)
     tried = [candidates(sample, reward[None], first) for reward, first in zip(flat, of_mean)]
 
-    sample = Possibilities.from_moves(belief, choosing)
+    sample = MultiMDP.from_probabilities(belief, choosing)
     chosen, by_induction = of_mean.copy(), np.zeros(len(flat), dtype=bool)
     for n, each in enumerate(tried):
         worth = [sample.average(sample.values(actions, flat[n : n + 1])) for actions in (each.mean, each.switched)]
         by_induction[n] = worth[1] > worth[0]
         chosen[n] = each.switched if by_induction[n] else each.mean
 
-    sample = Possibilities.from_moves(belief, valuing)
+    sample = MultiMDP.from_probabilities(belief, valuing)
     attained, by_mean = (_values(sample, policies, flat) for policies in (chosen, of_mean))
     optimal = optimal_values(belief, valuing, flat)
     arrays = {
@@ -107,9 +107,7 @@ def plan_under_belief(belief: DynamicsBelief, rewards: Any, *, on: str, environm
     return BeliefPlan(**shaped, environments=count, num_actions=known.num_actions)
 
 
-def candidates(
-    sample: Possibilities, rewards: Float[np.ndarray, "_ S _A"], of_mean: Int[np.ndarray, " S"]
-) -> Candidates:
+def candidates(sample: MultiMDP, rewards: Float[np.ndarray, "_ S _A"], of_mean: Int[np.ndarray, " S"]) -> Candidates:
     """Policies worth comparing for one reward, or for one reward in each environment: rewards [K or 1, S, A or 1]."""
     induced, settled = sample.induced(rewards, of_mean)
     worth = [sample.average(sample.values(actions, rewards)) for actions in (of_mean, induced)]
@@ -118,10 +116,10 @@ def candidates(
 
 
 def optimal_values(
-    belief: DynamicsBelief, moves: Float[np.ndarray, "K E"], rewards: Float[np.ndarray, "N S _A"]
+    belief: DynamicsBelief, probabilities: Float[np.ndarray, "K E"], rewards: Float[np.ndarray, "N S _A"]
 ) -> Float[np.ndarray, "N K S"]:
     """V*_ν in each of K environments."""
-    return np.stack([solved(belief.environment(each), rewards).value for each in moves], axis=1)
+    return np.stack([solved(belief.environment(each), rewards).value for each in probabilities], axis=1)
 
 
 def solved(environment: Environment, rewards: Float[np.ndarray, "N S _A"]) -> Solution:
@@ -146,10 +144,10 @@ def generator(seed: Any) -> np.random.Generator:
 
 
 def _values(
-    sample: Possibilities, policies: Int[np.ndarray, "N S"], rewards: Float[np.ndarray, "N S _A"]
+    sample: MultiMDP, policies: Int[np.ndarray, "N S"], rewards: Float[np.ndarray, "N S _A"]
 ) -> Float[np.ndarray, "N K S"]:
     """V^π_k of a policy for each reward."""
-    values = np.empty((len(policies), *sample.moves.shape[:2]))
+    values = np.empty((len(policies), *sample.transitions.shape[:2]))
     for n, actions in enumerate(policies):
         values[n] = sample.values(actions, rewards[n : n + 1])
     return values

@@ -17,7 +17,7 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.planning.belief import candidates, optimal_values, solved
 from manymotives.planning.compiled import in_parallel
-from manymotives.planning.multi_mdp import Possibilities
+from manymotives.planning.multi_mdp import MultiMDP
 from manymotives.planning.problem import check_spans, checked_rewards
 
 NUMBERS = 500_000  # of inverses, or of values, at a time: what the caches hold
@@ -26,10 +26,10 @@ SEARCHED = 100  # rewards with a search of their own; more found nothing that ma
 
 
 @dataclass(frozen=True, eq=False)
-class BeliefContest:
-    """As `Contest`: rewards planned for once, to be held against as many policies as one likes."""
+class BeliefPlannedRewards:
+    """`PlannedRewards` under a belief: values are averages over environments that may be the true one."""
 
-    sample: Possibilities
+    sample: MultiMDP
     rewards: np.ndarray  # [N, S] or [N, S, A]
     on: str
     scale_free: bool
@@ -38,7 +38,7 @@ class BeliefContest:
     spans: np.ndarray  # [N] what there is to lose: down to the worst policy found in the same way
 
     @classmethod
-    def between(
+    def of_rewards(
         cls,
         belief: DynamicsBelief,
         rewards: np.ndarray,
@@ -47,21 +47,22 @@ class BeliefContest:
         scale_free: bool = False,
         environments: int,
         rng: np.random.Generator,
-    ) -> "BeliefContest":
+    ) -> "BeliefPlannedRewards":
         """Of rewards [N, S] or [N, S, A]."""
-        known, moves = belief.mean, belief.draws(environments, rng)
+        known, probabilities = belief.mean, belief.draws(environments, rng)
         values = np.ascontiguousarray(checked_rewards(known, rewards, on).values)  # [N, S, 1 or A]
         lives = ~known.is_terminal
-        sample = Possibilities.from_moves(belief, moves).weighing(lives / lives.sum())  # all states: losses are, too
+        sample = MultiMDP.from_probabilities(belief, probabilities)
+        sample = sample.weighing(lives / lives.sum())  # all states: losses are, too
         best, worst = _extreme_values(sample, _good_policies(sample, known, values), values)
-        upper = optimal_values(belief, moves, values).mean(axis=1)
+        upper = optimal_values(belief, probabilities, values).mean(axis=1)
         spans = (best - worst).max(axis=1)
         if scale_free:
             check_spans(spans, best)
         given = values[..., 0] if on == "state" else values
         return cls(sample, given, on, scale_free, best, upper, spans)
 
-    def among(self, some: np.ndarray) -> "BeliefContest":
+    def among(self, some: np.ndarray) -> "BeliefPlannedRewards":
         """The same for some of the rewards."""
         parts = {name: getattr(self, name)[some] for name in ("rewards", "best", "upper", "spans")}
         return replace(self, **parts)
@@ -74,7 +75,7 @@ class BeliefContest:
 
     def losses(self, policies: Float[np.ndarray, "K S A"]) -> Float[np.ndarray, "K N"]:
         """ℓ_ij of these policies; in units of the spans if that is what was asked for."""
-        count, size = self.sample.moves.shape[:2]
+        count, size = self.sample.transitions.shape[:2]
         out = np.empty((len(policies), len(self.rewards)))
         block = max(1, min(POLICIES, NUMBERS // (size * max(count * size, len(self.rewards)))))
         marks = np.ascontiguousarray(self.best.T)
@@ -95,7 +96,7 @@ class BeliefContest:
 
 
 def _good_policies(
-    sample: Possibilities, known: Environment, rewards: Float[np.ndarray, "N S _A"]
+    sample: MultiMDP, known: Environment, rewards: Float[np.ndarray, "N S _A"]
 ) -> Float[np.ndarray, "D S A"]:
     """Policies that are optimal in the mean environment for one of the rewards or its opposite, and some more.
 
@@ -111,7 +112,7 @@ def _good_policies(
 
 
 def _extreme_values(
-    sample: Possibilities, policies: Float[np.ndarray, "D S A"], rewards: Float[np.ndarray, "N S _A"]
+    sample: MultiMDP, policies: Float[np.ndarray, "D S A"], rewards: Float[np.ndarray, "N S _A"]
 ) -> tuple[Float[np.ndarray, "N S"], Float[np.ndarray, "N S"]]:
     """The most and the least that one of the policies is worth on average, in each state on its own."""
     best, worst = np.full((2, *rewards.shape[1::-1]), -np.inf)  # [S, N]
@@ -123,7 +124,7 @@ def _extreme_values(
 
 
 def _values(
-    sample: Possibilities, policies: Float[np.ndarray, "P S A"], rewards: Float[np.ndarray, "S _A N"]
+    sample: MultiMDP, policies: Float[np.ndarray, "P S A"], rewards: Float[np.ndarray, "S _A N"]
 ) -> Float[np.ndarray, "P S N"]:
     """V^π_ω."""
     on_states = rewards.shape[1] == 1

@@ -136,11 +136,11 @@ def evaluate_one(
     soft: bool,
 ) -> Float[Array, " S"]:
     """Solve (I − γP_π) V = r_π (+ H(π) / c for soft optimality)."""
-    moves = jnp.einsum("sa,sat->st", policy, transitions, precision=EXACT)
+    of_policy = jnp.einsum("sa,sat->st", policy, transitions, precision=EXACT)
     gain = (policy * rewards).sum(axis=1)
     if soft:
         gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / inverse_temperature
-    return jnp.linalg.solve(jnp.eye(len(gain), dtype=gain.dtype) - moves, gain[:, None])[:, 0]
+    return jnp.linalg.solve(jnp.eye(len(gain), dtype=gain.dtype) - of_policy, gain[:, None])[:, 0]
 
 
 def evaluate_traced(environment: Environment, policies: Array, rewards: Array) -> Array:

@@ -47,8 +47,8 @@ def _on_nvidia(array: Array) -> bool:
 
 def _inverses(transitions: Array, policies: Array) -> Array:
     """(I − γP_π)^{-1} [K, S, S]."""
-    moves = jnp.einsum("ksa,sat->kst", policies, transitions, precision=EXACT)
-    return jnp.linalg.inv(jnp.eye(moves.shape[1], dtype=moves.dtype)[None] - moves)
+    of_policy = jnp.einsum("ksa,sat->kst", policies, transitions, precision=EXACT)
+    return jnp.linalg.inv(jnp.eye(of_policy.shape[1], dtype=of_policy.dtype)[None] - of_policy)
 
 
 @jax.jit

@@ -1,17 +1,15 @@
-"""Planning for one reward after another, by Newton's method with sparse factors that are kept: compiled.
+"""Planning for one reward after another by Newton's method, with sparse LU factors that are kept: compiled.
 
-The Bellman equation v = B(v), with B(v)(s) = max_a q(s, a), or log Σ_a exp(c q(s, a)) / c where choices are soft, and
-q = r + T v, has the Newton (Newton–Kantorovich) step
-
-    v ← v + (I − T_π)⁻¹ (B(v) − v),        π greedy, or softmax(c q):  policy iteration, written as a correction.
+    v = B(v),      B(v)(s) = max_a q(s, a), or log Σ_a exp(c q(s, a)) / c where choices are soft,      q = r + T v
+    v ← v + (I − T_π)⁻¹ (B(v) − v)            Newton–Kantorovich; π greedy, or softmax(c q): policy iteration
+    (I − T_π)ᵀ w = Tᵀ g                       the adjoint, for the policy of *this* plan, by iterative refinement
 
 It converges quadratically, at any discount. A sampler's rewards change a little at a time, so the factors of I − T_π
-that served the plan before still reduce the residual many times over (chord steps): they are computed again only where
-they do not, or where that costs little. Gradients are exact all the same: the adjoint solves for the policy of *this*
-plan, by iterative refinement.
+of the plan before still reduce the residual many times over (chord steps): they are computed again only where they do
+not, or where that costs little.
 
 I − T_π = L U by elimination without pivoting, which diagonal dominance allows in every symmetric order. The order (a
-minimum-degree one, so that L and U stay sparse) and the places of non-zeros are those of all actions together, found
+minimum-degree one, so that L and U stay sparse) and the pattern of non-zeros are those of all actions together, found
 once for an environment.
 """
 
@@ -24,7 +22,7 @@ import scipy.sparse.linalg as spl
 
 from manymotives.data.environment import Environment
 from manymotives.jit import compiled, inner
-from manymotives.planning.kernels import EPSILON
+from manymotives.planning.blocks import EPSILON
 
 CHORDS = 20  # steps with kept factors at most; after these every step is a full Newton step, which always converges
 CONTRACTION = 0.1  # of a residual by kept factors; where it is worse, they are computed again, …
@@ -38,7 +36,7 @@ class Elimination(NamedTuple):
     """In which order states are eliminated, and where L and U have non-zeros: row by row, columns ascending."""
 
     order: np.ndarray  # [S] the state that is eliminated i-th
-    columns: np.ndarray  # [transitions] the place in that order of each transition's next state
+    columns: np.ndarray  # [transitions] the position in that order of each transition's next state
     indptr: np.ndarray  # [S + 1]
     indices: np.ndarray  # [E]
     diagonal: np.ndarray  # [S] where in `indices` the diagonal is
@@ -54,16 +52,16 @@ def elimination_of(environment: Environment) -> Elimination:
     )
     dominant = links + sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 1.0)
     options = {"SymmetricMode": True}
-    place = spl.splu(dominant.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).perm_c
-    place = np.asarray(place, dtype=np.int64)  # of each state in the order of elimination
+    position = spl.splu(dominant.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).perm_c
+    position = np.asarray(position, dtype=np.int64)  # of each state in the order of elimination
     filled = np.zeros((num_states, num_states), dtype=bool)
-    filled[place[entries.row // num_actions], place[entries.col]] = True
+    filled[position[entries.row // num_actions], position[entries.col]] = True
     np.fill_diagonal(filled, True)
     _fill(filled)
     rows, indices = np.nonzero(filled)
     return Elimination(
-        order=np.argsort(place),
-        columns=place[matrix.indices],
+        order=np.argsort(position),
+        columns=position[matrix.indices],
         indptr=np.searchsorted(rows, np.arange(num_states + 1)),
         indices=np.ascontiguousarray(indices),  # a column of `nonzero`'s: loops would be compiled again for it
         diagonal=np.flatnonzero(rows == indices),
@@ -180,19 +178,19 @@ def _improve(world, plans, n, temperature, policy, rest):
 
 
 @inner
-def pull_back_by_factors(world, plans, policies, pull, worth, n):
-    """worth [N, S] as `warm.pull_back` has it: solve (I − T_π)ᵀ worth = Tᵀ pull, by refinement with the factors."""
+def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
+    """value_adjoint [N, S] as in `warm_start.adjoint`: (I − T_π)ᵀ w = Tᵀ g, by refinement with the factors."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     num_states, num_actions = world.num_states, world.num_actions
     factors = plans.factors
     arrived, rest, work = np.zeros(num_states), np.empty(num_states), np.empty(num_states)
     for s in range(num_states):
-        worth[n, s] = 0.0
+        value_adjoint[n, s] = 0.0
         for a in range(num_actions):
-            push = pull[n, s, a]
-            if push != 0.0:
+            flow = q_gradient[n, s, a]
+            if flow != 0.0:
                 for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                    arrived[indices[k]] += probabilities[k] * push
+                    arrived[indices[k]] += probabilities[k] * flow
     for s in range(num_states):
         rest[s] = arrived[s]
     before = np.inf
@@ -201,7 +199,7 @@ def pull_back_by_factors(world, plans, policies, pull, worth, n):
     for _ in range(REFINEMENTS):
         gap, largest = 0.0, 0.0
         for s in range(num_states):
-            largest = max(largest, abs(worth[n, s]), abs(arrived[s]))
+            largest = max(largest, abs(value_adjoint[n, s]), abs(arrived[s]))
             if not abs(rest[s]) <= gap:
                 gap = abs(rest[s])
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
@@ -211,26 +209,26 @@ def pull_back_by_factors(world, plans, policies, pull, worth, n):
         before = gap
         solve_transposed(world, factors, n, rest, work)
         for s in range(num_states):
-            worth[n, s] += rest[s]
+            value_adjoint[n, s] += rest[s]
         for s in range(num_states):
-            rest[s] = arrived[s] - worth[n, s]
+            rest[s] = arrived[s] - value_adjoint[n, s]
         for s in range(num_states):
             for a in range(num_actions):
-                push = policies[n, s, a] * worth[n, s]
-                if push != 0.0:
+                flow = policies[n, s, a] * value_adjoint[n, s]
+                if flow != 0.0:
                     for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                        rest[indices[k]] += probabilities[k] * push
+                        rest[indices[k]] += probabilities[k] * flow
 
 
 @inner
 def factorise(world, policy, factors, n, work):
     """L (below the diagonal, which is 1) and U of I − T_π for a policy [S, A]; of U's diagonal the reciprocals."""
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
-    order, columns, starts, places, diagonal = world.elimination
+    order, columns, starts, indices, diagonal = world.elimination
     for i in range(world.num_states):
         begin, end = starts[i], starts[i + 1]
         for e in range(begin, end):
-            work[places[e]] = 0.0
+            work[indices[e]] = 0.0
         work[i] = 1.0
         for a in range(num_actions):
             share = policy[order[i], a]
@@ -239,31 +237,31 @@ def factorise(world, policy, factors, n, work):
                 for k in range(indptr[pair], indptr[pair + 1]):
                     work[columns[k]] -= share * probabilities[k]
         for e in range(begin, diagonal[i]):
-            k = places[e]
+            k = indices[e]
             factor = work[k] * factors[n, diagonal[k]]
             factors[n, e] = factor
             if factor != 0.0:
                 for f in range(diagonal[k] + 1, starts[k + 1]):
-                    work[places[f]] -= factor * factors[n, f]
+                    work[indices[f]] -= factor * factors[n, f]
         factors[n, diagonal[i]] = 1.0 / work[i]
         for e in range(diagonal[i] + 1, end):
-            factors[n, e] = work[places[e]]
+            factors[n, e] = work[indices[e]]
 
 
 @inner
 def solve(world, factors, n, x, work):
     """x becomes (L U)⁻¹ x; states as they are, the order of elimination stays inside."""
-    order, _, starts, places, diagonal = world.elimination
+    order, _, starts, indices, diagonal = world.elimination
     num_states = world.num_states
     for i in range(num_states):
         total = x[order[i]]
         for e in range(starts[i], diagonal[i]):
-            total -= factors[n, e] * work[places[e]]
+            total -= factors[n, e] * work[indices[e]]
         work[i] = total
     for i in range(num_states - 1, -1, -1):
         total = work[i]
         for e in range(diagonal[i] + 1, starts[i + 1]):
-            total -= factors[n, e] * work[places[e]]
+            total -= factors[n, e] * work[indices[e]]
         work[i] = total * factors[n, diagonal[i]]
         x[order[i]] = work[i]
 
@@ -271,7 +269,7 @@ def solve(world, factors, n, x, work):
 @inner
 def solve_transposed(world, factors, n, x, work):
     """x becomes ((L U)ᵀ)⁻¹ x."""
-    order, _, starts, places, diagonal = world.elimination
+    order, _, starts, indices, diagonal = world.elimination
     num_states = world.num_states
     for i in range(num_states):
         work[i] = x[order[i]]
@@ -279,9 +277,9 @@ def solve_transposed(world, factors, n, x, work):
         share = work[i] * factors[n, diagonal[i]]
         work[i] = share
         for e in range(diagonal[i] + 1, starts[i + 1]):
-            work[places[e]] -= factors[n, e] * share
+            work[indices[e]] -= factors[n, e] * share
     for i in range(num_states - 1, -1, -1):
         share = work[i]
         for e in range(starts[i], diagonal[i]):
-            work[places[e]] -= factors[n, e] * share
+            work[indices[e]] -= factors[n, e] * share
         x[order[i]] = share

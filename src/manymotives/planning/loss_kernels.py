@@ -101,10 +101,10 @@ def discounted_visits(transitions, policies, k, inverses, slot, columns):
     base = slot * num_states * columns
     for s in range(num_states):
         for j in range(num_states):
-            moves = 0.0
+            total = 0.0
             for a in range(num_actions):
-                moves += policies[k, s, a] * transitions[s * num_actions + a, j]
-            inverses[slot, s, j] = (1.0 if s == j else 0.0) - moves
+                total += policies[k, s, a] * transitions[s * num_actions + a, j]
+            inverses[slot, s, j] = (1.0 if s == j else 0.0) - total
         for j in range(num_states, columns * WIDTH):
             inverses[slot, s, j] = 0.0
     for p in range(num_states):

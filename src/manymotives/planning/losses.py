@@ -15,7 +15,7 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.belief import checked_environments, generator
-from manymotives.planning.belief_losses import BeliefContest
+from manymotives.planning.belief_losses import BeliefPlannedRewards
 from manymotives.planning.compiled import discounted, in_parallel, suits
 from manymotives.planning.dense_losses import losses_traced
 from manymotives.planning.loss_kernels import POLICIES, fill_losses
@@ -72,7 +72,9 @@ def loss_matrix(
         if is_jax:
             raise InputError("under a belief rewards and policies are NumPy arrays; JAX's are for known environments.")
         count, rng = checked_environments(environments), generator(seed)
-        made = BeliefContest.between(belief, values, on=on, scale_free=scale_free, environments=count, rng=rng)
+        made = BeliefPlannedRewards.of_rewards(
+            belief, values, on=on, scale_free=scale_free, environments=count, rng=rng
+        )
         return made.losses(checked)
     if is_jax:
         found = losses_traced(known, checked, given.values)
@@ -83,7 +85,7 @@ def loss_matrix(
         if not isinstance(scale, jax.core.Tracer):
             check_spans(np.asarray(scale), np.asarray(best))
         return found / scale[None]
-    return Contest.between(known, values, on=on, scale_free=scale_free).losses(checked)
+    return PlannedRewards.of_rewards(known, values, on=on, scale_free=scale_free).losses(checked)
 
 
 def spans(environment: Environment, rewards: Any, *, on: str = "state", best: Any = None) -> Any:
@@ -94,8 +96,8 @@ def spans(environment: Environment, rewards: Any, *, on: str = "state", best: An
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
-    """Rewards planned for once, to be held against as many policies as one likes."""
+class PlannedRewards:
+    """Rewards with their optimal values, planned for once: losses of any number of policies follow."""
 
     environment: Environment
     rewards: np.ndarray  # [N, S] or [N, S, A]
@@ -105,9 +107,9 @@ class Contest:
     regrets: np.ndarray  # V* − Q*: tiles [N / WIDTH, S·A, WIDTH] for the compiled loops, or [N, S·A]
 
     @classmethod
-    def between(
+    def of_rewards(
         cls, environment: Environment, rewards: np.ndarray, *, on: str = "state", scale_free: bool = False
-    ) -> "Contest":
+    ) -> "PlannedRewards":
         """Of rewards [N, S] or [N, S, A]."""
         found = reliable_plan(environment, rewards, on=on)
         regret = np.where(np.isfinite(found.q), np.maximum(found.value[..., None] - found.q, 0.0), 0.0)
@@ -121,9 +123,9 @@ class Contest:
             check_spans(made.spans, made.best)
         return made
 
-    def among(self, some: np.ndarray) -> "Contest":
+    def among(self, some: np.ndarray) -> "PlannedRewards":
         """The same for some of the rewards."""
-        return Contest.between(self.environment, self.rewards[some], on=self.on, scale_free=self.scale_free)
+        return PlannedRewards.of_rewards(self.environment, self.rewards[some], on=self.on, scale_free=self.scale_free)
 
     @cached_property
     def spans(self) -> np.ndarray:

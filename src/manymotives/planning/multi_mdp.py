@@ -34,33 +34,33 @@ SWITCHES = 20  # rounds for each state, at most; they end by themselves, as each
 
 
 @dataclass(frozen=True, eq=False)
-class Possibilities:
+class MultiMDP:
     """Environments that are equally likely to be the true one."""
 
-    moves: Float[np.ndarray, "K S A S"]  # γT_k; zero where an action does not exist, and in terminal states
+    transitions: Float[np.ndarray, "K S A S"]  # γT_k; zero where an action does not exist, and in terminal states
     allowed: Bool[np.ndarray, "S A"]
     start: Float[np.ndarray, " S"]  # what weighs states when policies are compared
 
     @classmethod
-    def from_transitions(cls, transitions: Float[np.ndarray, "K S A S"], known: Environment) -> "Possibilities":
+    def from_transitions(cls, transitions: Float[np.ndarray, "K S A S"], known: Environment) -> "MultiMDP":
         """Of transitions drawn, perhaps together with rewards; `known` is what the environments have in common."""
         return cls(known.discount * transitions, allowed_actions(known), known.start)
 
     @classmethod
-    def from_moves(cls, belief: DynamicsBelief, moves: Float[np.ndarray, "K E"]) -> "Possibilities":
+    def from_probabilities(cls, belief: DynamicsBelief, probabilities: Float[np.ndarray, "K E"]) -> "MultiMDP":
         """Of draws from a belief, as `DynamicsBelief.draws` gives them."""
         known = belief.mean
-        shape = (len(moves), known.num_states, known.num_actions, known.num_states)
+        shape = (len(probabilities), known.num_states, known.num_actions, known.num_states)
         if 8 * np.prod(shape, dtype=float) > LARGEST:
             raise InputError(
-                f"{len(moves)} environments with {known.num_states} × {known.num_actions} states and actions would "
-                f"take {8 * np.prod(shape, dtype=float) / 2**30:.1f} GiB. Use fewer, or the mean of the belief."
+                f"{len(probabilities)} environments with {known.num_states} × {known.num_actions} states and actions "
+                f"would take {8 * np.prod(shape, dtype=float) / 2**30:.1f} GiB. Use fewer, or the mean of the belief."
             )
         transitions = np.zeros(shape)
-        transitions[:, *belief.places.T] = moves
+        transitions[:, *belief.transition_index.T] = probabilities
         return cls.from_transitions(transitions, known)
 
-    def weighing(self, start: Float[np.ndarray, " S"]) -> "Possibilities":
+    def weighing(self, start: Float[np.ndarray, " S"]) -> "MultiMDP":
         """The same with other weights of states."""
         return replace(self, start=start)
 
@@ -68,21 +68,21 @@ class Possibilities:
 
     def values(self, actions: Int[np.ndarray, " S"], rewards: Float[np.ndarray, "_ S _A"]) -> Float[np.ndarray, "K S"]:
         """V^π_k of a policy; rewards [K or 1, S, A or 1]."""
-        moves = self.moves[:, self._states, actions]
-        gain = np.broadcast_to(self._gain(actions, rewards), moves.shape[:2])
-        return np.linalg.solve(self._unit - moves, gain[..., None])[..., 0]
+        of_policy = self.transitions[:, self._states, actions]
+        gain = np.broadcast_to(self._gain(actions, rewards), of_policy.shape[:2])
+        return np.linalg.solve(self._unit - of_policy, gain[..., None])[..., 0]
 
     def mean_visits(self, policies: Float[np.ndarray, "P S A"]) -> Float[np.ndarray, "P S S"]:
         """Σ_k (I − γP_k)^{-1} / K of each policy: its value is linear in the reward, and this is the matrix."""
-        count, size = self.moves.shape[:2]
+        count, size = self.transitions.shape[:2]
         steps = np.matmul(self._pairs, policies.transpose(1, 2, 0)).reshape(size, size, count * len(policies))
         visits = _inverted(self._unit[..., None] - steps).reshape(size, size, count, len(policies))
         return np.ascontiguousarray(visits.mean(axis=2).transpose(2, 0, 1))
 
     def action_values(self, values: np.ndarray, rewards: np.ndarray) -> Float[np.ndarray, "K S A"]:
         """Q_k(s, a) before values [K, S]."""
-        count, size, width, _ = self.moves.shape
-        ahead = np.matmul(self.moves.reshape(count, size * width, size), values[..., None])
+        count, size, width, _ = self.transitions.shape
+        ahead = np.matmul(self.transitions.reshape(count, size * width, size), values[..., None])
         return rewards + ahead.reshape(count, size, width)
 
     # ---- which policy is best ------------------------------------------------------------------------------
@@ -117,9 +117,11 @@ class Possibilities:
         """A policy at least as good as the first that no change in one state improves, and whether it was reached."""
         actions = first.copy()
         for _ in range(SWITCHES * len(actions)):
-            visits = np.linalg.inv(self._unit - self.moves[:, self._states, actions])  # G_k
+            visits = np.linalg.inv(self._unit - self.transitions[:, self._states, actions])  # G_k
             values = (visits * self._gain(actions, rewards)[:, None]).sum(axis=-1)
-            returns = np.matmul(self.moves, visits.swapaxes(1, 2)[..., None])[..., 0]  # γ Σ_s' T_k(s'|s, a) G_k(s', s)
+            returns = np.matmul(self.transitions, visits.swapaxes(1, 2)[..., None])[
+                ..., 0
+            ]  # γ Σ_s' T_k(s'|s, a) G_k(s', s)
             slope = 1 - returns + returns[:, self._states, actions][..., None]
             better = self.action_values(values, rewards) - values[..., None]
             gained = ((self.start @ visits)[..., None] * better / slope).mean(axis=0)
@@ -146,17 +148,17 @@ class Possibilities:
 
     @cached_property
     def _states(self) -> np.ndarray:
-        return np.arange(self.moves.shape[1])
+        return np.arange(self.transitions.shape[1])
 
     @cached_property
     def _pairs(self) -> np.ndarray:
-        """The same moves as [S, S·K, A]: s; s' and k; a."""
-        count, size, width, _ = self.moves.shape
-        return np.ascontiguousarray(self.moves.transpose(1, 3, 0, 2)).reshape(size, size * count, width)
+        """The same transitions as [S, S·K, A]: s; s' and k; a."""
+        count, size, width, _ = self.transitions.shape
+        return np.ascontiguousarray(self.transitions.transpose(1, 3, 0, 2)).reshape(size, size * count, width)
 
     @cached_property
     def _unit(self) -> np.ndarray:
-        return np.eye(self.moves.shape[1])
+        return np.eye(self.transitions.shape[1])
 
     def _gain(self, actions: np.ndarray, rewards: np.ndarray) -> np.ndarray:
         """[K or 1, S] what is received at once."""

@@ -1,6 +1,6 @@
 """Planning for large environments, one reward at a time: cost and memory follow the non-zero transitions.
 
-Gauss–Seidel sweeps, forwards and backwards, carry the news of a distant reward across the states. Policy iteration
+Gauss–Seidel sweeps, forwards and backwards, propagate distant rewards across the states. Policy iteration
 then makes the plan exact: policies on the way are evaluated roughly, by a few BiCGStab steps; the last ones exactly,
 by a sparse factorisation where the environment's graph is narrow enough for its factors to stay small (grids, chains,
 trees), by BiCGStab to the end where it is not (there, states mix fast). No S × S array is ever made.
@@ -20,8 +20,9 @@ import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from manymotives.data.environment import Environment
+from manymotives.planning.blocks import EPSILON, FORBIDDEN
 from manymotives.planning.compiled import in_parallel
-from manymotives.planning.kernels import EPSILON, FORBIDDEN, sparse_sweep
+from manymotives.planning.kernels import sparse_sweep
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores, rounding
 from manymotives.planning.warm_start import World, _plan_again, empty_plans, world_of
 
@@ -265,10 +266,10 @@ def _new_graph(environment: Environment) -> _Graph:
     )
     links = (links + links.T).tocsr()
     order = reverse_cuthill_mckee(links, symmetric_mode=True)
-    place = np.empty(num_states, dtype=np.int64)
-    place[order] = np.arange(num_states)
+    position = np.empty(num_states, dtype=np.int64)
+    position[order] = np.arange(num_states)
     ends = links.tocoo()
-    bandwidth = int(np.abs(place[ends.row] - place[ends.col]).max(initial=0))
+    bandwidth = int(np.abs(position[ends.row] - position[ends.col]).max(initial=0))
     return _Graph(
         transitions=transitions,
         discount=environment.discount,

@@ -1,17 +1,20 @@
-"""Planning for one reward after another, by keeping the inverse of I − T_π: compiled.
+"""Planning for one reward after another, with the inverse of I − T_π kept and updated: compiled.
 
-A sampler's rewards change a little at a time and their optimal policies in few states, if at all. With the inverse at
-hand values are one product, (I − T_π)⁻¹ r_π. A state that changes its action changes one row of I − T_π; the inverse
-follows by the formula of Sherman and Morrison: S² operations where a new solution takes S³ / 3. Rounding errors add up,
-so a fresh inverse is made after REFRESH changes, and wherever the Bellman equation does not hold.
+    v = (I − T_π)⁻¹ r_π,      q = r + T v,      π ← greedy                                     (policy iteration)
+    (A + e_s dᵀ)⁻¹ = A⁻¹ − A⁻¹ e_s dᵀ A⁻¹ / (1 + dᵀ A⁻¹ e_s)                                   (Sherman–Morrison)
+    w = ((I − T_π)⁻¹)ᵀ Tᵀ g                                                                    (adjoint)
+
+A sampler's rewards change a little at a time, and their optimal policies in few states, if at all. A state s with
+another action changes one row of I − T_π, by d: S² operations where a new solution takes S³ / 3. Rounding errors add
+up, so the inverse is computed again after MOST_UPDATES updates, and wherever the Bellman equation does not hold.
 """
 
 import numpy as np
 
 from manymotives.jit import inner, inner_any_order
-from manymotives.planning.kernels import EPSILON
+from manymotives.planning.blocks import EPSILON
 
-REFRESH = 1000
+MOST_UPDATES = 1000  # before the inverse is computed again
 RESIDUAL = 1e-10  # of values, relative to the largest: beyond it a new inverse is made
 
 # sums in any order, so that they fill vector registers; BLAS would wake its own threads for these, under ours
@@ -29,7 +32,7 @@ def plan_by_updates(world, plans, n, limit):
             taken[n, s] = actions[n, s]
             while world.forbidden[s * num_actions + taken[n, s]]:  # one is allowed everywhere
                 taken[n, s] = (taken[n, s] + 1) % num_actions
-        _refresh(world, inverse, taken, age, n)
+        _invert(world, inverse, taken, age, n)
     residual[n] = np.inf
     for _ in range(limit):
         for s in range(num_states):
@@ -39,7 +42,7 @@ def plan_by_updates(world, plans, n, limit):
         if not gap <= RESIDUAL * slack / EPSILON:
             if age[n] == 0:
                 return  # not even a fresh inverse does
-            _refresh(world, inverse, taken, age, n)
+            _invert(world, inverse, taken, age, n)
             continue
         slack *= max(64.0, 2.0 * num_states)
         changes = 0
@@ -54,35 +57,35 @@ def plan_by_updates(world, plans, n, limit):
             return
         for s in range(num_states):
             if q[n, s, actions[n, s]] > q[n, s, taken[n, s]] + slack:
-                if 3 * changes < num_states and age[n] < REFRESH:
+                if 3 * changes < num_states and age[n] < MOST_UPDATES:
                     _change_row(world, inverse, n, s, taken[n, s], actions[n, s])
                     age[n] += 1
                 else:
-                    age[n] = REFRESH
+                    age[n] = MOST_UPDATES
                 taken[n, s] = actions[n, s]
-        if age[n] >= REFRESH:
-            _refresh(world, inverse, taken, age, n)
+        if age[n] >= MOST_UPDATES:
+            _invert(world, inverse, taken, age, n)
 
 
 @inner
-def pull_back_by_updates(world, plans, pull, worth, n):
-    """worth [N, S] as `warm.pull_back` has it, at the policy of the n-th plan: ((I − T_π)⁻¹)ᵀ Tᵀ pull."""
+def adjoint_by_updates(world, plans, q_gradient, value_adjoint, n):
+    """value_adjoint [N, S] as in `warm_start.adjoint`, at the policy of the n-th plan: ((I − T_π)⁻¹)ᵀ Tᵀ g."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     num_states, num_actions = world.num_states, world.num_actions
     inverse = plans.inverse
     arrived = np.zeros(num_states)
     for s in range(num_states):
         for a in range(num_actions):
-            push = pull[n, s, a]
-            if push != 0.0:
+            flow = q_gradient[n, s, a]
+            if flow != 0.0:
                 for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                    arrived[indices[k]] += probabilities[k] * push
+                    arrived[indices[k]] += probabilities[k] * flow
     for s in range(num_states):
-        worth[n, s] = 0.0
+        value_adjoint[n, s] = 0.0
     for j in range(num_states):
-        push = arrived[j]
+        flow = arrived[j]
         for s in range(num_states):
-            worth[n, s] += inverse[n, j, s] * push
+            value_adjoint[n, s] += inverse[n, j, s] * flow
 
 
 @inner_any_order
@@ -125,8 +128,8 @@ def _back_up(world, plans, n):
 
 
 @inner
-def _refresh(world, inverse, taken, age, n):
-    """The inverse at the policy taken, anew: Gauss and Jordan's, which needs no pivoting here (see `kernels`)."""
+def _invert(world, inverse, taken, age, n):
+    """Compute the inverse at the policy taken: Gauss–Jordan, without pivoting (see `blocks`)."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     size = world.num_states
     for s in range(size):

@@ -1,9 +1,11 @@
-"""Planning inside compiled loops, for samplers that change rewards a little at a time and want their values again.
+"""Planning inside compiled samplers, started from the plan before, and its adjoint:
 
-Small environments: whole batches by `kernels.plan_batch`, begun from the policies that were optimal before. Larger
-ones: one reward after the other, from the inverse that was right before (`updates`: greedy plans of few rewards) or
-from sparse factors and values (`factors`). The largest: Gauss–Seidel sweeps over the non-zero transitions, begun from
-the values before.
+    v = max_a q (or log Σ exp(c q) / c),   q = r + T v;        w = Tᵀ g + T_πᵀ w,   ∂f/∂r = g + w π   for g = ∂f/∂q
+
+A sampler changes rewards a little at a time. Small environments: whole batches by `kernels.plan_batch`, started from
+the policies that were optimal before. Larger ones: one reward after the other, with the inverse of I − T_π (`updates`:
+greedy plans of few rewards) or with sparse LU factors and values (`factors`). The largest: Gauss–Seidel sweeps over the
+non-zero transitions, started from the values before.
 """
 
 from typing import NamedTuple
@@ -12,20 +14,21 @@ import numpy as np
 
 from manymotives.data.environment import Environment
 from manymotives.jit import compiled, inner
+from manymotives.planning.blocks import EPSILON, FORBIDDEN
 from manymotives.planning.compiled import suits
 from manymotives.planning.factors import (
     Elimination,
+    adjoint_by_factors,
     elimination_of,
     no_elimination,
     operations,
     plan_by_factors,
-    pull_back_by_factors,
 )
 from manymotives.planning.function_pointers import address_of, call
-from manymotives.planning.kernels import EPSILON, FORBIDDEN, plan_batch, pull_back_batch, sparse_sweep
+from manymotives.planning.kernels import adjoint_batch, plan_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
 from manymotives.planning.simd import WIDTH
-from manymotives.planning.updates import plan_by_updates, pull_back_by_updates
+from manymotives.planning.updates import adjoint_by_updates, plan_by_updates
 
 PRECISION = 1e-11  # of swept values, relative to the largest
 SWEEP_LIMIT = 100_000
@@ -48,7 +51,7 @@ class World(NamedTuple):
     num_actions: int
     discount: float
     planner: int  # the address of `_plan_again`
-    puller: int  # the address of `_pull_back`
+    adjoint_solver: int  # the address of `_adjoint`
     by_updates: bool
     by_factors: bool
     elimination: Elimination  # read where plans are made by factors
@@ -94,7 +97,7 @@ def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, 
         num_actions=environment.num_actions,
         discount=float(environment.discount),
         planner=0,
-        puller=0,
+        adjoint_solver=0,
         by_updates=by_updates,
         by_factors=elimination.order.size > 0,
         elimination=elimination,
@@ -102,7 +105,7 @@ def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, 
     plans = empty_plans(world, WIDTH, 1)
     return world._replace(
         planner=address_of(_plan_again, world, plans, False, 1),
-        puller=address_of(_pull_back, world, plans, plans.q, plans.q, plans.value, 1),
+        adjoint_solver=address_of(_adjoint, world, plans, plans.q, plans.q, plans.value, 1),
     )
 
 
@@ -118,9 +121,7 @@ def _worthwhile_elimination(environment: Environment, rewards: int) -> Eliminati
         return no_elimination()
     # two factorisations and six steps, each with a backup and exponentials (ten operations), are what plans take
     cost = rewards * (2 * factorising + 6 * (solving + transitions + 10 * pairs))
-    if suits(
-        environment
-    ):  # four eliminations, whose operations are on WIDTH numbers and take two or three times as long
+    if suits(environment):  # four eliminations; operations on WIDTH numbers take two or three times as long
         instead = 2.5 * -(-rewards // WIDTH) * 4 * (size**3 / 3 + 5 * pairs * size)
     else:  # sweeps
         instead = rewards * 10 / (1 - environment.discount) * (transitions + 10 * pairs)
@@ -214,7 +215,7 @@ def _fill_lanes(plans, count):
 
 @inner
 def _sweep(world, plans, is_soft, n, table, before):
-    """Gauss–Seidel value iteration, to and fro, until a sweep hardly moves the values."""
+    """Gauss–Seidel value iteration, forwards and backwards, until a sweep hardly changes the values."""
     num_states, num_actions = world.num_states, world.num_actions
     per_state = plans.rewards.shape[2]
     for s in range(num_states):
@@ -250,45 +251,45 @@ def _sweep(world, plans, is_soft, n, table, before):
 
 
 @inner
-def pull_back(world, plans, policies, pull, worth, count):
-    """What the values are worth to a function of q that has the gradient `pull` [N, S, A] there: worth [N, S].
+def adjoint(world, plans, policies, q_gradient, value_adjoint, count):
+    """Fill value_adjoint [N, S], the derivatives in v of functions of q with gradients q_gradient [N, S, A].
 
-    pull + worth · π is then its gradient in the rewards: q = r + T v and v = q_π say that worth = Tᵀ pull + T_πᵀ worth.
-    `policies` [N, S, A] are those the values of `plans` belong to: greedy, or soft.
+    q = r + T v and v = q_π give w = Tᵀ g + T_πᵀ w, and g + w π as the gradient in the rewards. `policies` [N, S, A] are
+    those the values of `plans` belong to: greedy, or soft.
     """
-    call(world.puller, (world, plans, policies, pull, worth, count))
+    call(world.adjoint_solver, (world, plans, policies, q_gradient, value_adjoint, count))
 
 
 @compiled
-def _pull_back(world, plans, policies, pull, worth, count):
+def _adjoint(world, plans, policies, q_gradient, value_adjoint, count):
     if world.by_updates:
         for n in range(count):
-            pull_back_by_updates(world, plans, pull, worth, n)
+            adjoint_by_updates(world, plans, q_gradient, value_adjoint, n)
         return
     if world.by_factors:
         for n in range(count):
-            pull_back_by_factors(world, plans, policies, pull, worth, n)
+            adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n)
         return
     if world.transitions.size > 0:
-        pull_back_batch(world.transitions, policies, pull, -(-count // WIDTH) * WIDTH, worth)
+        adjoint_batch(world.transitions, policies, q_gradient, -(-count // WIDTH) * WIDTH, value_adjoint)
         return
     arrived = np.empty(world.num_states)
     for n in range(count):
-        _push(world, policies, pull, worth, n, arrived)
+        _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived)
 
 
 @inner
-def _push(world, policies, pull, worth, n, arrived):
-    """The same for a large environment: what arrives in a state is credited to it and sent on, to and fro."""
+def _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived):
+    """The same for a large environment, by Gauss–Seidel sweeps: what reaches a state is added to it and passed on."""
     num_states, num_actions = world.num_states, world.num_actions
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     for s in range(num_states):
         arrived[s] = 0.0
     for s in range(num_states):
-        worth[n, s] = 0.0
+        value_adjoint[n, s] = 0.0
         for a in range(num_actions):
             for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                arrived[indices[k]] += probabilities[k] * pull[n, s, a]
+                arrived[indices[k]] += probabilities[k] * q_gradient[n, s, a]
     largest = 0.0
     for s in range(num_states):
         largest += abs(arrived[s])
@@ -304,7 +305,7 @@ def _push(world, policies, pull, worth, n, arrived):
                             here += policies[n, s, a] * probabilities[k]
             credit = arrived[s] / (1.0 - here)
             arrived[s] = 0.0
-            worth[n, s] += credit
+            value_adjoint[n, s] += credit
             for a in range(num_actions):
                 if policies[n, s, a] > 0.0:
                     for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from manymotives.data.belief import DynamicsBelief
-from manymotives.planning import Possibilities, candidates, plan
+from manymotives.planning import MultiMDP, candidates, plan
 
 PAIRS = 200  # of draws, in each third
 NUMBERS = 20_000_000  # of transitions held at a time
@@ -32,7 +32,7 @@ def decide(belief: DynamicsBelief, moves: np.ndarray, rewards: np.ndarray, on: s
     most = min(PAIRS, max(1, NUMBERS // (known.num_states**2 * known.num_actions)))
     kept = np.unique(np.linspace(0, len(moves) - 1, min(len(moves), 3 * most)).astype(int))
     thirds = [kept[begin::3] if len(kept) >= 3 else kept for begin in range(3)]
-    making, choosing, valuing = (Possibilities.from_moves(belief, moves[third]) for third in thirds)
+    making, choosing, valuing = (MultiMDP.from_probabilities(belief, moves[third]) for third in thirds)
     gains = [rewards[third] if on == "state_action" else rewards[third][..., None] for third in thirds]
     mean = belief.environment(moves.mean(axis=0))
     of_mean = plan(mean, rewards.mean(axis=0), on=on).actions

@@ -117,7 +117,7 @@ class RewardPolicyPosterior(Posterior):
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         parameters = np.ascontiguousarray(target.parameters_at(self.hyperparameters()))
-        u = draw_all(np.random.default_rng(seed), target.anatomy.families, parameters)
+        u = draw_all(np.random.default_rng(seed), target.layout.families, parameters)
         nobody = np.zeros(len(u), dtype=int)
         reward = target.rewards(u)
         if target.on == "state_action":
@@ -125,10 +125,10 @@ class RewardPolicyPosterior(Posterior):
         dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
         made: dict[str, Any] = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
         if self.has_features:
-            made["weight"] = (("chain", "draw", "feature"), u[:, : target.anatomy.num_rewards].reshape(*shape, -1))
+            made["weight"] = (("chain", "draw", "feature"), u[:, : target.layout.num_rewards].reshape(*shape, -1))
         for name, place, found in (
-            ("inverse_temperature", target.anatomy.temperature, target.temperatures),
-            ("lapse", target.anatomy.lapse, target.lapses),
+            ("inverse_temperature", target.layout.temperature, target.temperatures),
+            ("lapse", target.layout.lapse, target.lapses),
         ):
             if place >= 0:
                 made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
@@ -141,7 +141,7 @@ class RewardPolicyPosterior(Posterior):
         count = drawn.sizes["chain"] * drawn.sizes["draw"]
         values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
         values = [
-            value[:, target.anatomy.places] if block.per_reward and target.anatomy.features.size == 0 else value
+            value[:, target.layout.reward_index] if block.per_reward and target.layout.features.size == 0 else value
             for block, value in zip(target.blocks, values)
         ]
         return np.concatenate(values, axis=1) if values else np.zeros((count, 0))

@@ -22,7 +22,7 @@ def what_is_not_known(content: Content) -> Markup | None:
     if belief is None:
         return None
     moves = uncertain_moves(posterior, belief)
-    rows = len(np.unique(belief.places[belief.is_uncertain][:, :2], axis=0))
+    rows = len(np.unique(belief.transition_index[belief.is_uncertain][:, :2], axis=0))
     seen = f"{int(belief.seen.sum()):,}" if belief.seen.sum() < 1e9 else "very many"
     said = (
         f"The environment was not known. {seen} transitions were seen, and what follows is uncertain after {rows:,} of "

@@ -64,7 +64,7 @@ class NewTasks:
         kept, moves = hyper[::every], None if moves is None else moves[::every]
         each = max(-(-least // len(kept)), min(TASKS, NUMBERS // (size * len(kept))))
         parameters = np.repeat(target.parameters_at(kept), each, axis=0)
-        u = draw_all(np.random.default_rng([seed, 1]), target.anatomy.families, np.ascontiguousarray(parameters))
+        u = draw_all(np.random.default_rng([seed, 1]), target.layout.families, np.ascontiguousarray(parameters))
         nobody = np.zeros(len(u), dtype=int)
         step = max(1, NUMBERS // 8 // size) if moves is None else len(u)
         parts = [_log_policies(target, u[k : k + step], nobody[k : k + step], moves) for k in range(0, len(u), step)]
@@ -203,14 +203,16 @@ def _continued(
     is_pooled = isinstance(contender.model.sharing, Pooled)
     if split.own_episodes == 0 and not is_pooled:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
-        moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(hyper), -1)
+        drawn = draws.transition_probabilities
+        moves = None if drawn is None else drawn[:, forgotten:].reshape(len(hyper), -1)
         new_tasks = NewTasks.of(_as(target, split.task), hyper, moves, seeds[-1], NEW_TASKS)
         nothing = np.zeros(len(new_tasks.log_policies))
         return Prediction(new_tasks.policy(nothing, environment.available), CONTINUED), new_tasks
     task = 0 if is_pooled else split.task
     u = draws.tasks[:, forgotten:, task].reshape(-1, target.num_coordinates)
     every = -(-len(u) // NEW_TASKS)
-    moves = None if draws.moves is None else draws.moves[:, forgotten:].reshape(len(u), -1)[::every]
+    drawn = draws.transition_probabilities
+    moves = None if drawn is None else drawn[:, forgotten:].reshape(len(u), -1)[::every]
     u = u[::every]
     log_policies = _log_policies(target, u, np.full(len(u), task), moves)
     return Prediction(logsumexp(log_policies, axis=0) - np.log(len(u)), CONTINUED), None

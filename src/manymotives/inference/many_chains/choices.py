@@ -1,9 +1,11 @@
 """Log-likelihoods of choices and their gradients for many chains at once, in JAX, with the plans they take.
 
+    log L = Σ k(s, a) log π(a|s),      π = (1 − lapse) softmax(c q) + lapse / |A(s)|
+    g = ∂ log L/∂q,    w = (I − γ P_π)⁻ᵀ γ Pᵀ g,    ∂ log L/∂ρ = g + w π          (the adjoint: `planning.warm_start`)
+
 Arrays have the chain last: policies [S, A, M, C]. Neighbouring threads then read neighbouring numbers, and a matrix of
 8 × 8 for each of M · C tasks is inverted by four passes over all of them, where a library's solver would take each
-apart from the others. Derivatives are written out (`models/gradient.py`), with one product by the inverse that the plan
-has left.
+apart from the others. The adjoint is one product with the inverse that the plan has left.
 """
 
 from typing import Any, NamedTuple
@@ -14,34 +16,55 @@ import numpy as np
 from jax import lax
 
 from manymotives.inference.many_chains.families import natural
-from manymotives.inference.many_chains.layout import Data, Layout
+from manymotives.inference.many_chains.layout import Data, StaticLayout
 from manymotives.models.likelihood import COLDEST, HOTTEST
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import FIXED
 from manymotives.planning.problem import rounding
 
-LIMIT = 200  # policy iterations; begun from a neighbour's plan they are two or three
+LIMIT = 200  # policy iterations; started from a plan nearby they are two or three
 UNROLLED = 16  # sums of at most so many terms are written out, so that they melt into what surrounds them
 
 
-def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any, Any]:
-    """Log-likelihoods [M, C], their gradients in u [D, M, C], and best actions [S, M, C]; begun from actions nearby."""
+def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any, Any, Any]:
+    """Log-likelihoods [M, C], their gradients in u [D, M, C], best actions [S, M, C]; started from actions nearby."""
     shape = u.shape[1:]
-    rewards, into_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
+    rewards, rewards_to_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
         temperature = jnp.exp(jnp.clip(u[layout.temperature], COLDEST, HOTTEST))
     plan = _plan(layout, data, rewards, temperature, actions)
-    exists, q = data.allowed[:, :, None, None], plan.q
+    likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
+
+    # q → v → rewards → u
+    q_gradient = temperature[None, None] * excess
+    arrived = _arrivals(data.transitions, q_gradient)
+    value_adjoint = _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states)
+    q_gradient = q_gradient + value_adjoint[:, None] * plan.policy
+    gradient = [rewards_to_u(q_gradient if layout.on_pairs else q_gradient.sum(axis=1, keepdims=True))[0]]
+    if layout.temperature != FIXED:
+        by_temperature = (excess * below).sum(axis=(0, 1))
+        if layout.is_soft:
+            exists = data.allowed[:, :, None, None]
+            expected = (plan.policy * jnp.where(exists, plan.q, 0.0)).sum(axis=1)
+            by_temperature = by_temperature + (value_adjoint * (expected - plan.value)).sum(axis=0) / temperature
+        inside = (u[layout.temperature] > COLDEST) & (u[layout.temperature] < HOTTEST)
+        gradient.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
+    found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
+    return found, jnp.concatenate(gradient + lapse_gradient), plan.actions
+
+
+def _likelihood(layout: StaticLayout, data: Data, u: Any, q: Any, temperature: Any) -> tuple[Any, Any, Any, list[Any]]:
+    """log L [M, C], its derivatives in c q [S, A, M, C], q − max q; its derivative in the u of lapse rates, if any."""
+    exists, counts = data.allowed[:, :, None, None], data.counts[..., None]
     below = jnp.where(exists, q - q.max(axis=1, keepdims=True), 0.0)
     above = temperature[None, None] * below
     weights = jnp.where(exists, jnp.exp(above), 0.0)
     weight = weights.sum(axis=1, keepdims=True)
     share = weights / weight
-    counts = data.counts[..., None]
-    lift_lapse = []
+    lapse_gradient = []
     if layout.has_lapse:
-        lapse = jnp.broadcast_to(data.lapse[:, None], shape)
+        lapse = jnp.broadcast_to(data.lapse[:, None], u.shape[1:])
         if layout.lapse != FIXED:
             lapse = jax.nn.sigmoid(u[layout.lapse])
         rate = lapse[None, None]
@@ -54,25 +77,12 @@ def choices(layout: Layout, data: Data, u: Any, actions: Any) -> tuple[Any, Any,
         meant = counts * jnp.where(careful, (1.0 - rate) * share / safe, 1.0)
         if layout.lapse != FIXED:
             by_lapse = (counts * (blind - share) / safe).sum(axis=(0, 1))
-            lift_lapse = [(by_lapse * lapse * (1.0 - lapse))[None]]
+            lapse_gradient = [(by_lapse * lapse * (1.0 - lapse))[None]]
     else:
         likelihood = jnp.where(counts > 0.0, counts * (above - jnp.log(weight)), 0.0).sum(axis=(0, 1))
         meant = jnp.broadcast_to(counts, q.shape)
-    off = jnp.where(exists, meant - share * meant.sum(axis=1, keepdims=True), 0.0)
-    pull = temperature[None, None] * off
-    arrived = _arrivals(data.transitions, pull)
-    worth = _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states)
-    pull = pull + worth[:, None] * plan.policy
-    lift = [into_u(pull if layout.on_pairs else pull.sum(axis=1, keepdims=True))[0]]
-    if layout.temperature != FIXED:
-        by_temperature = (off * below).sum(axis=(0, 1))
-        if layout.is_soft:
-            expected = (plan.policy * jnp.where(exists, q, 0.0)).sum(axis=1)
-            by_temperature = by_temperature + (worth * (expected - plan.value)).sum(axis=0) / temperature
-        inside = (u[layout.temperature] > COLDEST) & (u[layout.temperature] < HOTTEST)
-        lift.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
-    found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
-    return found, jnp.concatenate(lift + lift_lapse), plan.actions
+    excess = jnp.where(exists, meant - share * meant.sum(axis=1, keepdims=True), 0.0)
+    return likelihood, excess, below, lapse_gradient
 
 
 class Plan(NamedTuple):
@@ -84,7 +94,7 @@ class Plan(NamedTuple):
     solved: Any  # [M, C]
 
 
-def _plan(layout: Layout, data: Data, rewards: Any, temperature: Any, actions: Any) -> Plan:
+def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, actions: Any) -> Plan:
     """Policy iteration for all tasks of all chains, until none improves; Newton's steps where plans are soft."""
     exists = data.allowed[:, :, None, None]
     epsilon = float(np.finfo(rewards.dtype).eps)
@@ -187,9 +197,9 @@ def _departures(transitions: Any, value: Any) -> Any:
     return jnp.einsum("sat,tmc->samc", transitions, value)
 
 
-def _arrivals(transitions: Any, pull: Any) -> Any:
-    """Σ_{s,a} γ P(t|s, a) pull(s, a) [S, M, C]."""
-    return jnp.einsum("sat,samc->tmc", transitions, pull)
+def _arrivals(transitions: Any, q_gradient: Any) -> Any:
+    """Σ_{s,a} γ P(t|s, a) g(s, a) [S, M, C]."""
+    return jnp.einsum("sat,samc->tmc", transitions, q_gradient)
 
 
 def _sum(term: Any, count: int) -> Any:
@@ -200,7 +210,7 @@ def _sum(term: Any, count: int) -> Any:
     return lax.fori_loop(1, count, lambda t, total: total + term(t), first)
 
 
-def _rewards(layout: Layout, data: Data, u: Any) -> Any:
+def _rewards(layout: StaticLayout, data: Data, u: Any) -> Any:
     """[S, 1 or A, M, C] from the first coordinates [K, M, C]."""
     if layout.link == NORMALISED:
         x = jax.nn.softmax(u, axis=0)
@@ -211,8 +221,8 @@ def _rewards(layout: Layout, data: Data, u: Any) -> Any:
     size = layout.num_states * per_state
     if layout.has_features:
         table = jnp.einsum("ik,kmc->imc", data.features, x)
-    elif layout.places == tuple(range(size)):
+    elif layout.reward_index == tuple(range(size)):
         table = x
     else:
-        table = jnp.zeros((size, *u.shape[1:]), u.dtype).at[np.array(layout.places)].set(x)
+        table = jnp.zeros((size, *u.shape[1:]), u.dtype).at[np.array(layout.reward_index)].set(x)
     return table.reshape(layout.num_states, per_state, *u.shape[1:])

@@ -1,4 +1,7 @@
-"""Concentrations moved together with rewards too faint to be seen, in all chains at once: `faint.py` in JAX."""
+"""Collapsed update of concentrations, negligible rewards integrated out, and swap moves, in all chains at once (JAX).
+
+The twin of `mcmc.collapsed`: p(α | rest) ∝ p(α) · Π_{not negligible} p(x_m | α) · Π_{negligible} P(x < ℓ_m | α).
+"""
 
 from typing import Any, NamedTuple
 
@@ -8,30 +11,30 @@ from jax import lax
 
 from manymotives.inference.many_chains.choices import choices
 from manymotives.inference.many_chains.density import parameters_of
-from manymotives.inference.many_chains.families import latent, location, log_kernel, natural, placed
-from manymotives.inference.many_chains.layout import Data, Layout
-from manymotives.inference.mcmc.collapsed import FAINT
+from manymotives.inference.many_chains.families import centred, location, log_kernel, natural, noncentred
+from manymotives.inference.many_chains.layout import Data, StaticLayout
+from manymotives.inference.mcmc.collapsed import NEGLIGIBLE
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import CONSTANT
 
-CEILING = -3.0  # of log x that is called faint: draws below it are accepted 19 times in 20
+CEILING = -3.0  # of negligible log x: draws below it are accepted 19 times in 20
 TERMS = 12  # of a series in e^CEILING
 TRIES = 10
 WIDTH = 8.0  # of the slice that concentrations are drawn from: any is right
 SHRINKAGES = 25  # of that slice; a dozen are usual, and a chain that needs more stays where it is
 
 
-class Place(NamedTuple):
-    """Where chains are, in coordinates that populations do not move."""
+class CentredState(NamedTuple):
+    """Where all chains are, with tasks in centred coordinates u."""
 
     hyper_z: Any  # [H, G, C]
     u: Any  # [D, M, C]
     likelihood: Any  # [M, C]
-    lift: Any  # [D, M, C]
+    likelihood_gradient: Any  # [D, M, C]
     actions: Any  # [S, M, C]
 
 
-def has_faint(layout: Layout) -> bool:
+def has_collapsed_update(layout: StaticLayout) -> bool:
     """Whether each reward has a concentration of its own, and all concentrations one hyperprior's family."""
     first = layout.runs[0]
     return (
@@ -42,7 +45,7 @@ def has_faint(layout: Layout) -> bool:
     )
 
 
-def _family(layout: Layout) -> int | None:
+def _family(layout: StaticLayout) -> int | None:
     begin = layout.runs[0].sources[0]
     for run in layout.hyper_runs:
         if run.begin <= begin and begin + layout.num_rewards <= run.end:
@@ -50,8 +53,8 @@ def _family(layout: Layout) -> int | None:
     return None
 
 
-def move_faint(layout: Layout, data: Data, here: Place, key: Any) -> Place:
-    """The concentration of one state, the same in all chains, with that state's faint rewards."""
+def collapsed_update(layout: StaticLayout, data: Data, here: CentredState, key: Any) -> CentredState:
+    """The concentration of one state, the same in all chains, with that state's negligible rewards."""
     family = _family(layout)
     assert family is not None
     state_key, slice_key, draw_key, accept_key = jax.random.split(key, 4)
@@ -63,42 +66,42 @@ def move_faint(layout: Layout, data: Data, here: Place, key: Any) -> Place:
 
     rewards, mine = here.u[: layout.num_rewards], here.u[d]
     others = jnp.where(jnp.arange(layout.num_rewards)[:, None, None] == d, -jnp.inf, rewards)
-    limit = jnp.minimum(others.max(axis=0) - FAINT, CEILING).reshape(groups)
+    limit = jnp.minimum(others.max(axis=0) - NEGLIGIBLE, CEILING).reshape(groups)
     mine = mine.reshape(groups)
-    is_faint = mine < limit
-    seen, count = jnp.where(is_faint, 0.0, mine).sum(axis=1), (~is_faint).sum(axis=1)  # [G, C]
+    is_negligible = mine < limit
+    seen, count = jnp.where(is_negligible, 0.0, mine).sum(axis=1), (~is_negligible).sum(axis=1)  # [G, C]
 
     def density(h: Any) -> Any:
-        """Of the concentration's coordinate, up to a constant: given what is seen, and how many are faint."""
+        """Of the concentration's coordinate, up to a constant: given the others and how many rewards are negligible."""
         shape = natural(family, h)
         total = log_kernel(family, h - location(family, a, b), a, b) + shape * seen - count * lax.lgamma(shape)
         below = shape[:, None] * limit + _log_series(shape[:, None], jnp.exp(limit)) - lax.lgamma(shape + 1.0)[:, None]
-        total = total + jnp.where(is_faint, below, 0.0).sum(axis=1)
+        total = total + jnp.where(is_negligible, below, 0.0).sum(axis=1)
         return jnp.where((shape > 0.0) & (total < jnp.inf), total, -jnp.inf)
 
-    before, _ = placed(family, here.hyper_z[j], a, b)
+    before, _ = centred(family, here.hyper_z[j], a, b)
     goal = _on_slice(density, before, slice_key)
     shape = natural(family, goal)
     drawn = _below(draw_key, shape[:, None], limit)
-    new = jnp.where(is_faint, drawn, mine).reshape(num_tasks, chains)
+    new = jnp.where(is_negligible, drawn, mine).reshape(num_tasks, chains)
     u = jnp.where(jnp.arange(size)[:, None, None] == d, new[None], here.u)
-    likelihood, lift, actions = choices(layout, data, u, here.actions)
-    change = jnp.where(is_faint, (likelihood - here.likelihood).reshape(groups), 0.0).sum(axis=1)
+    likelihood, likelihood_gradient, actions = choices(layout, data, u, here.actions)
+    change = jnp.where(is_negligible, (likelihood - here.likelihood).reshape(groups), 0.0).sum(axis=1)
     chance = jnp.exp(jnp.minimum(jnp.where(change > -jnp.inf, change, -jnp.inf), 0.0))
-    follows = jax.random.uniform(accept_key, chance.shape, chance.dtype) < chance  # [G, C]
-    hyper_z = jnp.where(follows, latent(family, goal, a, b, here.hyper_z[j]), here.hyper_z[j])
-    each = jnp.repeat(follows, layout.group_size, axis=0) & is_faint.reshape(num_tasks, chains)
-    return Place(
+    accepted = jax.random.uniform(accept_key, chance.shape, chance.dtype) < chance  # [G, C]
+    hyper_z = jnp.where(accepted, noncentred(family, goal, a, b, here.hyper_z[j]), here.hyper_z[j])
+    each = jnp.repeat(accepted, layout.group_size, axis=0) & is_negligible.reshape(num_tasks, chains)
+    return CentredState(
         here.hyper_z.at[j].set(hyper_z),
         jnp.where(each[None], u, here.u),
         jnp.where(each, likelihood, here.likelihood),
-        jnp.where(each[None], lift, here.lift),
+        jnp.where(each[None], likelihood_gradient, here.likelihood_gradient),
         jnp.where(each[None], actions, here.actions),
     )
 
 
-def exchange(layout: Layout, data: Data, values: Any, here: Place, key: Any) -> Place:
-    """Two rewards of each task change places: another state may explain as much (`sweeps._exchange`)."""
+def swap(layout: StaticLayout, data: Data, values: Any, here: CentredState, key: Any) -> CentredState:
+    """Swap move: two rewards of each task exchanged, as another state may explain as much (`mcmc.sweeps._swap`)."""
     first_key, second_key, accept_key = jax.random.split(key, 3)
     shape, size = here.likelihood.shape, layout.num_rewards
     one = jax.random.randint(first_key, shape, 0, size)
@@ -111,21 +114,21 @@ def exchange(layout: Layout, data: Data, values: Any, here: Place, key: Any) -> 
     a, _ = parameters_of(data, layout.runs[0], values)  # concentrations [K, G or 1, C or 1]
     a = jnp.repeat(jnp.broadcast_to(a, (size, layout.num_groups, shape[1])), layout.group_size, axis=1)
     u = jnp.concatenate([swapped, here.u[size:]])
-    likelihood, lift, actions = choices(layout, data, u, here.actions)
+    likelihood, likelihood_gradient, actions = choices(layout, data, u, here.actions)
     gain = likelihood - here.likelihood + (a * (swapped - rewards)).sum(axis=0)
     chance = jnp.exp(jnp.minimum(jnp.where(gain > -jnp.inf, gain, -jnp.inf), 0.0))
-    follows = jax.random.uniform(accept_key, shape, chance.dtype) < chance
-    return Place(
+    accepted = jax.random.uniform(accept_key, shape, chance.dtype) < chance
+    return CentredState(
         here.hyper_z,
-        jnp.where(follows[None], u, here.u),
-        jnp.where(follows, likelihood, here.likelihood),
-        jnp.where(follows[None], lift, here.lift),
-        jnp.where(follows[None], actions, here.actions),
+        jnp.where(accepted[None], u, here.u),
+        jnp.where(accepted, likelihood, here.likelihood),
+        jnp.where(accepted[None], likelihood_gradient, here.likelihood_gradient),
+        jnp.where(accepted[None], actions, here.actions),
     )
 
 
 def _log_series(shape: Any, x: Any) -> Any:
-    """As `faint._log_series`."""
+    """As `mcmc.collapsed._log_series`."""
     total = term = jnp.ones_like(shape + x)
     for n in range(1, TERMS):
         term = term * x / (shape + n)

@@ -1,6 +1,7 @@
-"""MRP's posterior and its gradient for many chains at once, in JAX: `latent.py` on an accelerator.
+"""Log densities and gradients in non-centred coordinates z for many chains at once, in JAX: the twin of `mcmc.density`.
 
-Arrays have the chain last: z of populations [H, G, C], of tasks [D, M, C].
+Arrays have the chain last: z of populations [H, G, C], of tasks [D, M, C]. u = T(z; a, b) and log p(z | a, b) are
+differentiated by JAX; the gradient of log-likelihoods in u comes from `choices`.
 """
 
 from typing import Any, NamedTuple
@@ -14,29 +15,29 @@ from manymotives.inference.many_chains.choices import choices
 from manymotives.inference.many_chains.families import (
     group_kernel,
     is_location_scale,
-    latent,
-    latent_density,
-    latent_normaliser,
     log_gamma_draws,
     log_normaliser,
     natural,
+    noncentred,
+    noncentred_density,
+    noncentred_normaliser,
     standardised,
     summary,
 )
-from manymotives.inference.many_chains.layout import Data, Layout, Run
+from manymotives.inference.many_chains.layout import Data, Run, StaticLayout
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import CONSTANT
 
 
-def populations_at(layout: Layout, data: Data, hyper_z: Any) -> tuple[Any, Any, Any]:
+def populations_at(layout: StaticLayout, data: Data, hyper_z: Any) -> tuple[Any, Any, Any]:
     """h and the hyperparameters themselves [H, G, C], and log p of their z [G, C]."""
     coordinates, values, density, exists = [], [], [], []
     for run in layout.hyper_runs:
         z = hyper_z[run.begin : run.end]
         a, b = (data.hyper_constants[run.begin : run.end, column][:, None, None] for column in range(2))
-        h, own = latent_density(run.family, z, a, b)
+        h, own = noncentred_density(run.family, z, a, b)
         x = natural(run.family, h)
-        density.append((own + latent_normaliser(run.family, a, b)).sum(axis=0))
+        density.append((own + noncentred_normaliser(run.family, a, b)).sum(axis=0))
         exists.append((jnp.isfinite(x) & ((x > 0.0) | (run.family == NORMAL))).all(axis=0))
         coordinates.append(h)
         values.append(x)
@@ -57,14 +58,14 @@ def parameters_of(data: Data, run: Run, values: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def tasks_at(layout: Layout, data: Data, values: Any, task_z: Any) -> tuple[Any, Any]:
+def tasks_at(layout: StaticLayout, data: Data, values: Any, task_z: Any) -> tuple[Any, Any]:
     """u [D, M, C], and log p(z | population) [M, C]."""
     coordinates, density, normaliser = [], [], []
     for run in layout.runs:
         z = _grouped(layout, task_z[run.begin : run.end])
         a, b = parameters_of(data, run, values)
-        normaliser.append(latent_normaliser(run.family, a, b).sum(axis=0))  # once for all tasks
-        u, own = latent_density(run.family, z, a[:, :, None], b[:, :, None])
+        normaliser.append(noncentred_normaliser(run.family, a, b).sum(axis=0))  # once for all tasks
+        u, own = noncentred_density(run.family, z, a[:, :, None], b[:, :, None])
         density.append(own.sum(axis=0))
         coordinates.append(u)
     total = sum(density) + sum(normaliser)[:, None]
@@ -72,7 +73,7 @@ def tasks_at(layout: Layout, data: Data, values: Any, task_z: Any) -> tuple[Any,
     return jnp.concatenate(coordinates).reshape(size, num_tasks, chains), total.reshape(num_tasks, chains)
 
 
-def latent_of(layout: Layout, data: Data, values: Any, u: Any, z: Any, before: Any) -> Any:
+def noncentred_of(layout: StaticLayout, data: Data, values: Any, u: Any, z: Any, before: Any) -> Any:
     """z [D, M, C] of tasks at u, given hyperparameters [H, G, C]; z and `before` are what these were.
 
     Location–scale coordinates must not have moved: their z follows from what it was, exactly at every scale.
@@ -85,32 +86,37 @@ def latent_of(layout: Layout, data: Data, values: Any, u: Any, z: Any, before: A
             old_a, old_b = (each[:, :, None] for each in parameters_of(data, run, before))
             found.append(standardised(near, old_a, old_b, a, b))
         else:
-            found.append(latent(run.family, here, a, b, near))
+            found.append(noncentred(run.family, here, a, b, near))
     return jnp.concatenate(found).reshape(u.shape)
 
 
-class Judged(NamedTuple):
-    """A density, its gradient in z, and what was found on the way."""
+class LogDensity(NamedTuple):
+    """A log density, its gradient in z, and what it was computed from."""
 
     density: Any  # [M, C] of tasks, [G, C] of populations
-    slope: Any
+    gradient: Any
     likelihood: Any  # [M, C]
-    lift: Any  # [D, M, C] its gradient in u
+    likelihood_gradient: Any  # [D, M, C] its gradient in u
     actions: Any  # [S, M, C]
 
 
-def judge_tasks(layout: Layout, data: Data, values: Any, task_z: Any, seen: Any, again: bool) -> Judged:
-    """log p(choices, z | population) of each task. `seen`: log-likelihood, lift and actions, of here (`again`) or near.
+def log_density_of_tasks(
+    layout: StaticLayout, data: Data, values: Any, task_z: Any, seen: Any, again: bool
+) -> LogDensity:
+    """log p(choices, z | population) of each task.
 
-    Where choices are impossible or z has run away, densities are −inf and slopes whatever they are.
+    `seen`: log-likelihood, its gradient in u and actions; of this very z (`again`), or of one nearby. Where choices are
+    impossible or z is too far out, densities are −inf and gradients arbitrary.
     """
     (u, density), back = jax.vjp(lambda z: tasks_at(layout, data, values, z), task_z)
-    likelihood, lift, actions = seen if again else choices(layout, data, u, seen[2])
-    (slope,) = back((lift, jnp.ones_like(density)))
-    return Judged(_number(density + likelihood), slope, likelihood, lift, actions)
+    likelihood, likelihood_gradient, actions = seen if again else choices(layout, data, u, seen[2])
+    (gradient,) = back((likelihood_gradient, jnp.ones_like(density)))
+    return LogDensity(_number(density + likelihood), gradient, likelihood, likelihood_gradient, actions)
 
 
-def judge_populations(layout: Layout, data: Data, hyper_z: Any, task_z: Any, seen: Any, again: bool) -> Judged:
+def log_density_of_populations(
+    layout: StaticLayout, data: Data, hyper_z: Any, task_z: Any, seen: Any, again: bool
+) -> LogDensity:
     """log p(choices, z) of each population with its tasks, which keep their z."""
 
     def prior(z: Any) -> tuple[Any, Any]:
@@ -119,21 +125,21 @@ def judge_populations(layout: Layout, data: Data, hyper_z: Any, task_z: Any, see
         return u, density + _grouped(layout, of_tasks[None])[0].sum(axis=1)
 
     (u, density), back = jax.vjp(prior, hyper_z)
-    likelihood, lift, actions = seen if again else choices(layout, data, u, seen[2])
-    (slope,) = back((lift, jnp.ones_like(density)))
+    likelihood, likelihood_gradient, actions = seen if again else choices(layout, data, u, seen[2])
+    (gradient,) = back((likelihood_gradient, jnp.ones_like(density)))
     total = density + _grouped(layout, likelihood[None])[0].sum(axis=1)
-    return Judged(_number(total), slope, likelihood, lift, actions)
+    return LogDensity(_number(total), gradient, likelihood, likelihood_gradient, actions)
 
 
 class Summary(NamedTuple):
-    """What the tasks of a population tell of the parameters of a run (`families.summary`)."""
+    """Sufficient statistics of a population's tasks for the parameters of a run (`families.summary`)."""
 
     where: Any  # [n, G, C]; sums of log shares where rewards are shares
     spread: Any  # [n, G, C]
     base: Any  # [n, G or 1, C or 1] the location that deviations are from
 
 
-def summaries_of(layout: Layout, data: Data, values: Any, u: Any, task_z: Any) -> tuple[Summary, ...]:
+def summaries_of(layout: StaticLayout, data: Data, values: Any, u: Any, task_z: Any) -> tuple[Summary, ...]:
     """One for each run, of tasks at u and z given hyperparameters [H, G, C]."""
     found = []
     for run in layout.runs:
@@ -147,10 +153,12 @@ def summaries_of(layout: Layout, data: Data, values: Any, u: Any, task_z: Any) -
     return tuple(found)
 
 
-def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, summaries: tuple[Summary, ...]) -> tuple[Any, Any]:
+def log_density_given_tasks(
+    layout: StaticLayout, data: Data, hyper_z: Any, summaries: tuple[Summary, ...]
+) -> tuple[Any, Any]:
     """log p(z | tasks' u) [G, C] of populations up to a constant, and its gradient [H, G, C]; no plan is needed.
 
-    Dirichlet rewards are looked at as shares, with the sums they are shares of integrated out.
+    Of Dirichlet rewards x the density is that of the shares x / Σ x, with Σ x integrated out.
     """
 
     def density_at(z: Any) -> Any:
@@ -168,12 +176,12 @@ def judge_given_tasks(layout: Layout, data: Data, hyper_z: Any, summaries: tuple
         return density
 
     density, back = jax.vjp(density_at, hyper_z)
-    (slope,) = back(jnp.ones_like(density))
-    return _number(density), slope
+    (gradient,) = back(jnp.ones_like(density))
+    return _number(density), gradient
 
 
-def with_totals(layout: Layout, data: Data, values: Any, u: Any, key: Any) -> Any:
-    """u with the sums that shares are shares of drawn anew given the population: Gamma(Σ α, 1)."""
+def with_totals(layout: StaticLayout, data: Data, values: Any, u: Any, key: Any) -> Any:
+    """u with the totals Σ x of Dirichlet rewards drawn given the population: Gamma(Σ α, 1)."""
     if layout.link != NORMALISED:
         return u
     run = layout.runs[0]
@@ -187,16 +195,16 @@ def with_totals(layout: Layout, data: Data, values: Any, u: Any, key: Any) -> An
 # ---- shapes ---------------------------------------------------------------------------------------------------
 
 
-def _grouped(layout: Layout, array: Any) -> Any:
+def _grouped(layout: StaticLayout, array: Any) -> Any:
     """[n, G, M / G, C] of [n, M, C]."""
     return array.reshape(array.shape[0], layout.num_groups, layout.group_size, array.shape[2])
 
 
-def _is_shares(layout: Layout, run: Run) -> bool:
+def _is_shares(layout: StaticLayout, run: Run) -> bool:
     return layout.link == NORMALISED and run.end <= layout.num_rewards
 
 
-def _shares(layout: Layout, run: Run, u: Any) -> Any:
+def _shares(layout: StaticLayout, run: Run, u: Any) -> Any:
     """A run's coordinates; log shares, where that is what they stand for."""
     part = u[run.begin : run.end]
     return jax.nn.log_softmax(part, axis=0) if _is_shares(layout, run) else part

@@ -1,4 +1,4 @@
-"""`families.py` and `noncentred.py` for whole arrays in JAX; a and b broadcast against z and u. JAX differentiates."""
+"""Twins of `families` and `mcmc.noncentred` for whole arrays, in JAX; a and b broadcast against z and u."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ import numpy as np
 from jax import lax
 
 from manymotives.families import BETA, GAMMA, HALF_LOG_2_OVER_PI, HALF_LOG_2PI, HALF_NORMAL, LOG_NORMAL, NORMAL
-from manymotives.inference.mcmc.noncentred import BEND
+from manymotives.inference.mcmc.noncentred import TAIL
 
-NEWTON = 14  # steps of `latent`; six are usual
+NEWTON = 14  # steps of `noncentred`; six are usual
 
 
 def softplus(x: Any) -> Any:
@@ -34,7 +34,7 @@ def location(family: int, a: Any, b: Any) -> Any:
 
 
 def log_normaliser(family: int, a: Any, b: Any) -> Any:
-    return latent_normaliser(family, a, b) - (jnp.log(b) if is_location_scale(family) else 0.0)
+    return noncentred_normaliser(family, a, b) - (jnp.log(b) if is_location_scale(family) else 0.0)
 
 
 def log_kernel(family: int, w: Any, a: Any, b: Any) -> Any:
@@ -91,7 +91,7 @@ def group_kernel(family: int, count: int, where: Any, spread: Any, base: Any, a:
     return count * (w - 0.5 * jnp.exp(2.0 * w)) - spread
 
 
-def placed(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def centred(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """u = T(z; a, b) and dT/dz."""
     if family in (GAMMA, BETA):
         w, slope = _deviation(family, z, a, b)
@@ -101,8 +101,8 @@ def placed(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return a + b * z, b + jnp.zeros_like(z)
 
 
-def latent_density(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """u = T(z; a, b) and log p(z | a, b), but for `latent_normaliser`."""
+def noncentred_density(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """u = T(z; a, b) and log p(z | a, b), but for `noncentred_normaliser`."""
     if family in (GAMMA, BETA):
         w, slope = _deviation(family, z, a, b)
         return w + location(family, a, b), jnp.log(slope) + log_kernel(family, w, a, b)
@@ -111,7 +111,7 @@ def latent_density(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return a + b * z, -0.5 * z * z + jnp.zeros_like(a + b)
 
 
-def latent_normaliser(family: int, a: Any, b: Any) -> Any:
+def noncentred_normaliser(family: int, a: Any, b: Any) -> Any:
     """The part of log p(z | a, b) that does not depend on z."""
     if family == GAMMA:
         return -stirling_remainder(a) + jnp.zeros_like(b)
@@ -132,16 +132,16 @@ def stirling_remainder(x: Any) -> Any:
 
 def _deviation(family: int, z: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """w = T(z; a, b) − location, and dT/dz, of Gammas and Betas."""
-    lean = jax.nn.sigmoid(-BEND * z)
+    lean = jax.nn.sigmoid(-TAIL * z)
     if family == GAMMA:
         spread = 1.0 / jnp.sqrt(a + 0.6)
-        return jnp.log1p(0.5 / a) + spread * z - softplus(-BEND * z) / a, spread + BEND * lean / a
+        return jnp.log1p(0.5 / a) + spread * z - softplus(-TAIL * z) / a, spread + TAIL * lean / a
     spread = jnp.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
-    w = jnp.log1p(0.5 / a) - jnp.log1p(0.5 / b) + spread * z - softplus(-BEND * z) / a + softplus(BEND * z) / b
-    return w, spread + BEND * lean / a + BEND * (1.0 - lean) / b
+    w = jnp.log1p(0.5 / a) - jnp.log1p(0.5 / b) + spread * z - softplus(-TAIL * z) / a + softplus(TAIL * z) / b
+    return w, spread + TAIL * lean / a + TAIL * (1.0 - lean) / b
 
 
-def latent(family: int, u: Any, a: Any, b: Any, guess: Any) -> Any:
+def noncentred(family: int, u: Any, a: Any, b: Any, guess: Any) -> Any:
     """z with T(z; a, b) = u: Newton's steps, kept between two ends that close in.
 
     T lies within log 2 / a below and log 2 / b above two straight lines that meet at 0: hence the first two ends.
@@ -154,9 +154,9 @@ def latent(family: int, u: Any, a: Any, b: Any, guess: Any) -> Any:
         spread, right, above = 1.0 / jnp.sqrt(a + 0.6), 0.0, 0.0
         rest = u - jnp.log(a + 0.5) + jnp.log(b)
     else:
-        spread, right, above = jnp.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6)), BEND / b, np.log(2.0) / b
+        spread, right, above = jnp.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6)), TAIL / b, np.log(2.0) / b
         rest = u - jnp.log(a + 0.5) + jnp.log(b + 0.5)
-    left = BEND / a
+    left = TAIL / a
 
     def on_lines(y: Any) -> Any:
         return jnp.where(y > 0.0, y / (spread + right), y / (spread + left))
@@ -164,7 +164,7 @@ def latent(family: int, u: Any, a: Any, b: Any, guess: Any) -> Any:
     low, high = on_lines(rest - above), on_lines(rest + np.log(2.0) / a)
     z = jnp.clip(guess, low, high)
     for _ in range(NEWTON):
-        there, slope = placed(family, z, a, b)
+        there, slope = centred(family, z, a, b)
         low, high = jnp.where(there < u, z, low), jnp.where(there < u, high, z)
         new = z + (u - there) / slope
         # what rounding throws past an end that is right to the last digits is there already

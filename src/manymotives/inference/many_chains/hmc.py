@@ -1,20 +1,20 @@
 """Hamiltonian chains by the hundred, all at once, in JAX: `HMC(device="gpu")`.
 
-A sweep of every chain, in coordinates z (`latent`), without a step of Python and with the same number of operations in
+A sweep of every chain, in non-centred coordinates z, without a step of Python and with the same number of operations in
 each chain:
 
-    refresh     some coordinates of each task anew from a standard normal, which is nearly their prior; what it is not,
-                the acceptance puts right
-    tasks       a path of each task given its population
-    carry       a path of each population, whose tasks keep their z and so are carried along
-    population  paths of each population given its tasks' u, which need no plans
-    totals      the sums that Dirichlet rewards are shares of, drawn anew
-    faint       concentrations, each with the rewards that are too faint to be seen; two rewards of a task change
-                places (`device_faint`); then z for the u
+    prior proposals   some coordinates of each task from a standard normal, which is nearly their prior; the acceptance
+                      probability corrects the difference
+    tasks             a trajectory of each task given its population
+    populations       a trajectory of each population given its tasks' z (non-centred)
+    centred           trajectories of each population given its tasks' u, which need no plans
+    totals            Σ x of Dirichlet rewards, drawn given the population
+    collapsed         concentrations, with negligible rewards integrated out, and swap moves; then z for the u
 
-Chains share what they learn in warm-up: steps are adapted to what all of them accept, shapes to where all of them are.
-They begin at few places, each of which is the start of a whole superchain: whether superchains have forgotten their
-starts is then plain to see, however short the chains (Margossian et al. 2022; `diagnostics.nested_rhat`).
+All chains share their tuning: step sizes are adapted to the acceptance rate over all chains, mass matrices to the
+covariance over all chains. They start at few points, each of which is the start of a whole superchain: whether
+superchains have forgotten their starts can then be seen however short the chains (Margossian et al. 2022;
+`diagnostics.nested_rhat`).
 """
 
 import importlib
@@ -30,19 +30,20 @@ from jax import lax
 
 from manymotives.errors import InputError
 from manymotives.inference.draws import Draws
-from manymotives.inference.many_chains.density import judge_tasks, populations_at, tasks_at
-from manymotives.inference.many_chains.layout import Data, Layout, data_of, layout_of
-from manymotives.inference.many_chains.sweeps import GIVEN_PATHS, Pace, State, Tuning, sweep
-from manymotives.inference.mcmc.chains import MOST_TOGETHER, PATH_TARGET, Settings, starting_point, steps_together
-from manymotives.inference.mcmc.density import latent_draws
+from manymotives.inference.many_chains.density import log_density_of_tasks, populations_at, tasks_at
+from manymotives.inference.many_chains.layout import Data, StaticLayout, data_of, static_layout_of
+from manymotives.inference.many_chains.sweeps import CENTRED_TRAJECTORIES, Schedule, State, Tuning, sweep
+from manymotives.inference.mcmc.adaptation import MOST_POPULATION_STEPS, TRAJECTORY_ACCEPTANCE, population_steps
+from manymotives.inference.mcmc.chains import Settings, starting_point
+from manymotives.inference.mcmc.density import noncentred_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.planning import plan
 
-MOST_STEPS = 6  # of tasks' paths, and of populations' given their tasks
+MOST_STEPS = 6  # of tasks' trajectories, and of populations' given their tasks' u
 SUPERCHAINS = 16
-ADAPTATIONS = 12  # of shapes, during warm-up
-SETTLED = 0.85  # share of warm-up after which only steps are tuned
+ADAPTATIONS = 12  # of mass matrices, during warm-up
+SETTLED = 0.85  # share of warm-up after which only step sizes are adapted
 BLOCK = 25  # draws between two looks at the clock …
 BLOCK_BYTES = 2**30  # … unless they take more than this
 MOST_STATES, MOST_BYTES = 128, 16 * 2**30  # of environments, and of one inverse for each task of each chain
@@ -74,14 +75,14 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
                     raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.") from None
                 warnings = (f"stopped by hand after {block * len(kept)} of {wanted} draws a chain.",)
     tasks, hyper, likelihood = (np.concatenate([each[i] for each in kept], axis=1)[:, :wanted] for i in range(3))
-    accepted, refreshed = (np.mean([each[i] for each in kept], axis=0) for i in (3, 4))
+    accepted, prior_accepted = (np.mean([each[i] for each in kept], axis=0) for i in (3, 4))
     return Draws(
         tasks=tasks,
         hyper=hyper,
         log_likelihood=likelihood,
         statistics={
             "acceptance_rate": (("chain", "task"), accepted),
-            "refresh_rate": (("chain", "task"), refreshed),
+            "prior_acceptance_rate": (("chain", "task"), prior_accepted),
         },
         warnings=warnings,
     )
@@ -125,11 +126,11 @@ def check_size(target: Target, chains: int) -> None:
 
 
 class Chains:
-    """All chains: where they are, how they move. To be used inside `on`."""
+    """All chains: their state and tuning. To be used inside `on`."""
 
     def __init__(self, target: Target, chains: int, seed: int) -> None:
         check_size(target, chains)
-        self.layout = layout_of(target)
+        self.layout = static_layout_of(target)
         self.data = jax.tree.map(jnp.asarray, data_of(target))
         stream = np.random.SeedSequence(seed, spawn_key=(1,))
         self.rng = np.random.default_rng(stream)
@@ -147,52 +148,61 @@ class Chains:
         )
 
     def _begin(self, target: Target, chains: int) -> State:
-        """Superchains begin each at a point of its own; few chains are superchains of one."""
+        """Each superchain starts at a point of its own; few chains are superchains of one."""
         starts = superchains(chains)
         points = [starting_point(target, self.rng) for _ in range(starts[-1] + 1)]
         hyper, tasks = np.stack([point[0] for point in points]), np.stack([point[1] for point in points])
-        hyper_z, task_z = latent_draws(target.anatomy, hyper, tasks)
+        hyper_z, task_z = noncentred_draws(target.layout, hyper, tasks)
         temperature = target.felt_temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
-        soft = temperature if target.anatomy.is_soft else None
+        soft = temperature if target.layout.is_soft else None
         found = plan(target.environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
         hyper_z, task_z, actions = (
             jnp.asarray(np.moveaxis(each[starts], 0, -1).swapaxes(0, 1))
             for each in (hyper_z, task_z, np.asarray(found.actions, dtype=np.int32))
         )
-        return _judged_state(self.layout, self.data, hyper_z, task_z, actions)
+        return _evaluated_state(self.layout, self.data, hyper_z, task_z, actions)
 
     def warm_up(self, sweeps: int, learning: bool) -> None:
-        """So many sweeps, in which steps adapt, and shapes afterwards."""
+        """So many sweeps, in which step sizes are adapted, and mass matrices after them."""
         self.key, key = jax.random.split(self.key)
         begin = jnp.asarray(self.sweeps, jnp.float64)
         self.state, self.tuning = _warm_up(
-            self.layout, self.data, self.state, self.tuning, key, self._pace(sweeps, True), begin, jnp.asarray(learning)
+            self.layout,
+            self.data,
+            self.state,
+            self.tuning,
+            key,
+            self._schedule(sweeps, True),
+            begin,
+            jnp.asarray(learning),
         )
         self.sweeps += sweeps
 
     def draw(self, count: int, thin: int) -> tuple[np.ndarray, ...]:
-        """u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; how often paths and refreshments [C, M] led on."""
+        """u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; acceptance rates [C, M]: HMC, prior proposals."""
         self.key, key = jax.random.split(self.key)
-        pace = jax.tree.map(lambda each: each.reshape(count, thin, *each.shape[1:]), self._pace(count * thin, False))
-        self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, pace)
+        schedule = jax.tree.map(
+            lambda each: each.reshape(count, thin, *each.shape[1:]), self._schedule(count * thin, False)
+        )
+        self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, schedule)
         return tuple(map(np.asarray, made))
 
-    def _pace(self, sweeps: int, is_warm_up: bool) -> Pace:
-        """Of each sweep: how many steps paths have is drawn, once for all chains.
+    def _schedule(self, sweeps: int, is_warm_up: bool) -> Schedule:
+        """The number of leapfrog steps of each sweep's trajectories, drawn once for all chains.
 
-        Where steps are short, paths lead nowhere and are cut short, but not in warm-up, which would learn less.
+        Where step sizes are small, trajectories get nowhere and are cut short; not in warm-up, which would learn less.
         """
-        alone, together = MOST_STEPS, MOST_TOGETHER
+        of_tasks, of_populations = MOST_STEPS, MOST_POPULATION_STEPS
         if not is_warm_up:
-            alone = int(np.clip(round(8.0 * float(np.median(self.tuning.task_step))), 2, MOST_STEPS))
-            together = steps_together(np.asarray(self.tuning.hyper_step)) if self.layout.num_hyper else 1
-        pace = Pace(
-            self.rng.integers(1, alone + 1, size=sweeps),
-            self.rng.integers(1, together + 1, size=sweeps),
-            self.rng.integers(1, MOST_STEPS + 1, size=(sweeps, GIVEN_PATHS)),
+            of_tasks = int(np.clip(round(8.0 * float(np.median(self.tuning.task_step_size))), 2, MOST_STEPS))
+            of_populations = population_steps(np.asarray(self.tuning.hyper_step_size)) if self.layout.num_hyper else 1
+        schedule = Schedule(
+            self.rng.integers(1, of_tasks + 1, size=sweeps),
+            self.rng.integers(1, of_populations + 1, size=sweeps),
+            self.rng.integers(1, MOST_STEPS + 1, size=(sweeps, CENTRED_TRAJECTORIES)),
             np.full(sweeps, 2 if is_warm_up else 1),
         )
-        return jax.tree.map(lambda each: jnp.asarray(each, jnp.int32), pace)
+        return jax.tree.map(lambda each: jnp.asarray(each, jnp.int32), schedule)
 
 
 def superchains(chains: int) -> np.ndarray:
@@ -205,69 +215,76 @@ def superchains(chains: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _judged_state(layout: Layout, data: Data, hyper_z: Any, task_z: Any, actions: Any) -> State:
+def _evaluated_state(layout: StaticLayout, data: Data, hyper_z: Any, task_z: Any, actions: Any) -> State:
     _, values, _ = populations_at(layout, data, hyper_z)
-    found = judge_tasks(layout, data, values, task_z, (None, None, actions), again=False)
-    return State(hyper_z, task_z, found.likelihood, found.lift, found.actions)
+    found = log_density_of_tasks(layout, data, values, task_z, (None, None, actions), again=False)
+    return State(hyper_z, task_z, found.likelihood, found.likelihood_gradient, found.actions)
 
 
 @partial(jax.jit, static_argnums=0)
 def _warm_up(
-    layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pace: Pace, begin: Any, learning: Any
+    layout: StaticLayout,
+    data: Data,
+    state: State,
+    tuning: Tuning,
+    key: Any,
+    schedule: Schedule,
+    begin: Any,
+    learning: Any,
 ) -> tuple[State, Tuning]:
-    """Sweeps in which steps adapt; then frames of the shape of all that was seen."""
-    count, chains = len(pace.tasks), state.task_z.shape[2]
+    """Sweeps in which step sizes adapt; then mass matrices from the covariance of the second half."""
+    count, chains = len(schedule.tasks), state.task_z.shape[2]
 
-    def one(carry: tuple[Any, ...], given: tuple[Any, Pace, Any]) -> tuple[Any, None]:
+    def one(carry: tuple[Any, ...], given: tuple[Any, Schedule, Any]) -> tuple[Any, None]:
         state, tuning, of_tasks, of_populations = carry
-        key, pace, t = given
-        state, tally = sweep(layout, data, tuning, state, key, pace)
+        key, schedule, t = given
+        state, acceptance = sweep(layout, data, tuning, state, key, schedule)
         gain = (begin + t + 1.0) ** -0.5
 
-        def adapted(step: Any, chances: Any) -> Any:
-            return step * jnp.exp(gain * (chances.mean(axis=1) - PATH_TARGET))
+        def adapted(step_size: Any, chances: Any) -> Any:
+            return step_size * jnp.exp(gain * (chances.mean(axis=1) - TRAJECTORY_ACCEPTANCE))
 
         tuning = tuning._replace(
-            task_step=adapted(tuning.task_step, tally.tasks),
-            hyper_step=adapted(tuning.hyper_step, tally.carries),
-            given_step=adapted(tuning.given_step, tally.given),
+            task_step_size=adapted(tuning.task_step_size, acceptance.task_trajectories),
+            hyper_step_size=adapted(tuning.hyper_step_size, acceptance.hyper_trajectories),
+            centred_step_size=adapted(tuning.centred_step_size, acceptance.centred_trajectories),
         )
-        later = t >= count // 2  # shapes are of the second half
-        of_tasks = _counted(of_tasks, state.task_z, later)
-        return (state, tuning, of_tasks, _counted(of_populations, state.hyper_z, later)), None
+        later = t >= count // 2
+        of_tasks = _added(of_tasks, state.task_z, later)
+        return (state, tuning, of_tasks, _added(of_populations, state.hyper_z, later)), None
 
     def nothing(z: Any) -> tuple[Any, Any]:
         size, each, _ = z.shape
         return jnp.zeros((size, each), z.dtype), jnp.zeros((size, size, each), z.dtype)
 
     first = (state, tuning, nothing(state.task_z), nothing(state.hyper_z))
-    each = (jax.random.split(key, count), pace, jnp.arange(count, dtype=begin.dtype))
+    each = (jax.random.split(key, count), schedule, jnp.arange(count, dtype=begin.dtype))
     (state, tuning, of_tasks, of_populations), _ = lax.scan(one, first, each)
     seen = count - count // 2
-    task_frame, task_stretch = _reshaped(tuning.task_frame, of_tasks, seen, chains)
-    hyper_frame, hyper_stretch = _reshaped(tuning.hyper_frame, of_populations, seen, chains)
+    task_mass_factor, task_stretch = _adapted_mass_factor(tuning.task_mass_factor, of_tasks, seen, chains)
+    hyper_mass_factor, hyper_stretch = _adapted_mass_factor(tuning.hyper_mass_factor, of_populations, seen, chains)
     learnt = Tuning(
-        task_frame,
-        tuning.task_step * task_stretch,
-        hyper_frame,
-        tuning.hyper_step * hyper_stretch,
-        tuning.given_step * hyper_stretch,
+        task_mass_factor,
+        tuning.task_step_size * task_stretch,
+        hyper_mass_factor,
+        tuning.hyper_step_size * hyper_stretch,
+        tuning.centred_step_size * hyper_stretch,
     )
     return state, jax.tree.map(lambda new, old: jnp.where(learning, new, old), learnt, tuning)
 
 
-def _counted(moments: tuple[Any, Any], z: Any, counts: Any) -> tuple[Any, Any]:
-    """Sums of z [n, K] and of its products [n, n, K] with those of all chains added."""
+def _added(moments: tuple[Any, Any], z: Any, counts: Any) -> tuple[Any, Any]:
+    """Sums of z [n, K] and of its products [n, n, K], with those of all chains added."""
     first, second = moments
     products = jnp.einsum("ikc,jkc->ijk", z, z)
     return first + jnp.where(counts, z.sum(axis=2), 0.0), second + jnp.where(counts, products, 0.0)
 
 
-def _reshaped(frame: Any, moments: tuple[Any, Any], sweeps: int, chains: int) -> tuple[Any, Any]:
-    """Frames of the shape of what was seen, shrunk as `chains._shape`; what steps change by to be as long as before."""
-    size = frame.shape[0]
+def _adapted_mass_factor(mass_factor: Any, moments: tuple[Any, Any], sweeps: int, chains: int) -> tuple[Any, Any]:
+    """Cholesky factors of covariances, shrunk as in `mcmc.adaptation`; what step sizes are to be multiplied by."""
+    size = mass_factor.shape[0]
     if size == 0:
-        return frame, 1.0
+        return mass_factor, 1.0
     first, second = (each / (sweeps * chains) for each in moments)
     covariance = jnp.moveaxis(second - first[:, None] * first[None], 2, 0)
     variance = jnp.einsum("kii->ki", covariance)
@@ -277,31 +294,35 @@ def _reshaped(frame: Any, moments: tuple[Any, Any], sweeps: int, chains: int) ->
     covariance = trust * covariance + diagonal[:, :, None] * jnp.eye(size)[None]
     new = jnp.moveaxis(jnp.linalg.cholesky(covariance), 0, 2)
 
-    def length(frame: Any) -> Any:
-        return jnp.exp(jnp.log(jnp.einsum("iik->ik", frame)).mean(axis=0))
+    def length(mass_factor: Any) -> Any:
+        return jnp.exp(jnp.log(jnp.einsum("iik->ik", mass_factor)).mean(axis=0))
 
-    return new, length(frame) / length(new)
+    return new, length(mass_factor) / length(new)
 
 
 @partial(jax.jit, static_argnums=0)
-def _draw(layout: Layout, data: Data, state: State, tuning: Tuning, key: Any, pace: Pace) -> tuple[State, Any]:
+def _draw(
+    layout: StaticLayout, data: Data, state: State, tuning: Tuning, key: Any, schedule: Schedule
+) -> tuple[State, Any]:
     """Every thin-th sweep: u [C, N, M, D], h [C, N, G, H], log-likelihoods [C, N, M]; rates [C, M]."""
-    count, thin = pace.tasks.shape
+    count, thin = schedule.tasks.shape
 
-    def sweeps(carry: tuple[Any, ...], given: tuple[Any, Pace]) -> tuple[Any, None]:
-        state, accepted, refreshed = carry
-        state, tally = sweep(layout, data, tuning, state, *given)
-        return (state, accepted + tally.tasks, refreshed + tally.refreshments), None
+    def sweeps(carry: tuple[Any, ...], given: tuple[Any, Schedule]) -> tuple[Any, None]:
+        state, accepted, prior_accepted = carry
+        state, acceptance = sweep(layout, data, tuning, state, *given)
+        return (state, accepted + acceptance.task_trajectories, prior_accepted + acceptance.prior_proposals), None
 
-    def one(carry: tuple[Any, ...], given: tuple[Any, Pace]) -> tuple[Any, Any]:
-        key, pace = given
-        carry, _ = lax.scan(sweeps, carry, (jax.random.split(key, thin), pace))
+    def one(carry: tuple[Any, ...], given: tuple[Any, Schedule]) -> tuple[Any, Any]:
+        key, schedule = given
+        carry, _ = lax.scan(sweeps, carry, (jax.random.split(key, thin), schedule))
         state = carry[0]
         h, values, _ = populations_at(layout, data, state.hyper_z)
         return carry, (tasks_at(layout, data, values, state.task_z)[0], h, state.likelihood)
 
     nothing = jnp.zeros_like(state.likelihood)
-    (state, accepted, refreshed), made = lax.scan(one, (state, nothing, nothing), (jax.random.split(key, count), pace))
+    (state, accepted, prior_accepted), made = lax.scan(
+        one, (state, nothing, nothing), (jax.random.split(key, count), schedule)
+    )
     tasks, hyper, likelihood = made  # turned round here: a device takes no time for it
     turned = (tasks.transpose(3, 0, 2, 1), hyper.transpose(3, 0, 2, 1), likelihood.transpose(2, 0, 1))
-    return state, (*turned, accepted.T / (count * thin), refreshed.T / (count * thin))
+    return state, (*turned, accepted.T / (count * thin), prior_accepted.T / (count * thin))

@@ -1,7 +1,4 @@
-"""A model bound to data as an accelerator wants it: what is a number to the compiler, and what are arrays.
-
-Which coordinate has which family and how many tasks a population has stands in `Layout`; all else in `Data`.
-"""
+"""A model bound to data for JAX: what is static to the compiler (`StaticLayout`), and what are arrays (`Data`)."""
 
 from typing import Any, NamedTuple
 
@@ -21,8 +18,8 @@ class Run(NamedTuple):
     sources: tuple[int, int]  # the first hyperparameter of each parameter, or CONSTANT
 
 
-class Layout(NamedTuple):
-    """What the compiler has to know."""
+class StaticLayout(NamedTuple):
+    """The parameter layout (`models.target.ParameterLayout`) as hashable values, static to JAX's compiler."""
 
     runs: tuple[Run, ...]  # of tasks' coordinates
     hyper_runs: tuple[Run, ...]
@@ -30,7 +27,7 @@ class Layout(NamedTuple):
     group_size: int
     num_rewards: int
     link: int
-    places: tuple[int, ...]
+    reward_index: tuple[int, ...]
     has_features: bool
     temperature: int
     lapse: int
@@ -54,7 +51,7 @@ class Layout(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What it has not."""
+    """Arrays, which may change without compiling again."""
 
     transitions: Any  # [S, A, S] times the discount
     allowed: Any  # [S, A]
@@ -66,35 +63,35 @@ class Data(NamedTuple):
     hyper_constants: Any  # [H, 2]
 
 
-def layout_of(target: Target) -> Layout:
-    anatomy = target.anatomy
-    return Layout(
-        runs=_runs(anatomy.families, anatomy.source, anatomy.num_rewards),
-        hyper_runs=_runs(anatomy.hyper_families, np.full((target.num_hyper, 2), CONSTANT), 0),
+def static_layout_of(target: Target) -> StaticLayout:
+    parameters = target.layout
+    return StaticLayout(
+        runs=_runs(parameters.families, parameters.source, parameters.num_rewards),
+        hyper_runs=_runs(parameters.hyper_families, np.full((target.num_hyper, 2), CONSTANT), 0),
         num_groups=target.num_groups,
-        group_size=anatomy.group_size,
-        num_rewards=anatomy.num_rewards,
-        link=anatomy.link,
-        places=tuple(int(place) for place in anatomy.places),
-        has_features=anatomy.features.size > 0,
-        temperature=anatomy.temperature,
-        lapse=anatomy.lapse,
-        has_lapse=anatomy.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
-        is_soft=bool(anatomy.is_soft),
-        on_pairs=bool(anatomy.on_pairs),
+        group_size=parameters.group_size,
+        num_rewards=parameters.num_rewards,
+        link=parameters.link,
+        reward_index=tuple(int(index) for index in parameters.reward_index),
+        has_features=parameters.features.size > 0,
+        temperature=parameters.temperature,
+        lapse=parameters.lapse,
+        has_lapse=parameters.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
+        is_soft=bool(parameters.is_soft),
+        on_pairs=bool(parameters.on_pairs),
         num_states=target.environment.num_states,
         num_actions=target.environment.num_actions,
     )
 
 
 def _runs(families: Any, source: Any, cut: int) -> tuple[Run, ...]:
-    """As long as can be; one ends where rewards do."""
+    """Runs as long as possible; one ends where rewards do."""
     found: list[Run] = []
     for d, family in enumerate(families):
         if found and d != cut and found[-1].family == family:
             begin, _, _, first = found[-1]
-            follows = tuple(CONSTANT if j == CONSTANT else j + d - begin for j in first)
-            if follows == tuple(source[d]):
+            accepted = tuple(CONSTANT if j == CONSTANT else j + d - begin for j in first)
+            if accepted == tuple(source[d]):
                 found[-1] = found[-1]._replace(end=d + 1)
                 continue
         found.append(Run(d, d + 1, int(family), (int(source[d][0]), int(source[d][1]))))
@@ -103,14 +100,14 @@ def _runs(families: Any, source: Any, cut: int) -> tuple[Run, ...]:
 
 def data_of(target: Target) -> Data:
     """As NumPy arrays."""
-    environment, anatomy = target.environment, target.anatomy
+    environment, parameters = target.environment, target.layout
     return Data(
         environment.discount * environment.tensor,
         allowed_actions(environment),
         np.ascontiguousarray(target.counts.transpose(1, 2, 0)),
         np.array(target.fixed_temperature, dtype=float),
         np.array(target.fixed_lapse, dtype=float),
-        np.array(anatomy.features, dtype=float),
-        np.array(anatomy.constants, dtype=float),
-        np.array(anatomy.hyper_constants, dtype=float),
+        np.array(parameters.features, dtype=float),
+        np.array(parameters.constants, dtype=float),
+        np.array(parameters.hyper_constants, dtype=float),
     )

@@ -1,7 +1,7 @@
-"""Is a chain where it says it is? Its state against a recomputation from its coordinates, and z from u.
+"""Is a chain's state consistent? Its log-likelihoods against a recomputation from its coordinates, and u = a + b z.
 
 Ranks and R-hat cannot see a chain that left the posterior for good, with all others or alone: these checks can. They
-are made where a run of chains ends. What they find is a mistake in this library, never a user's.
+are made at the end of a run of chains. What they find is a mistake in this library, never a user's.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ def check_consistent(target: Target, state: Any, environment: Any = None) -> Non
 def _parameters(target: Target, hyper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """a and b [M, D] of the tasks' coordinates, and which [D] are of location–scale families."""
     parameters = target.parameters(hyper)[target.group]
-    return parameters[..., 0], parameters[..., 1], np.isin(target.anatomy.families, (NORMAL, LOG_NORMAL))
+    return parameters[..., 0], parameters[..., 1], np.isin(target.layout.families, (NORMAL, LOG_NORMAL))
 
 
 def _mistake(what: str) -> InconsistentChainError:

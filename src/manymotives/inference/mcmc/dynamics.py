@@ -1,4 +1,4 @@
-"""An environment that a chain does not know: where it is, how it moves, what is kept of it."""
+"""Transition probabilities as part of a chain's state, where dynamics are uncertain: start, update, adapt, resume."""
 
 from typing import Any
 
@@ -7,18 +7,18 @@ import numpy as np
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.families import log_gammas
-from manymotives.inference.mcmc.dynamics_rows import Rows, move_rows, set_row
-from manymotives.inference.mcmc.dynamics_swaps import exchange_states
+from manymotives.inference.mcmc.dynamics_rows import Rows, set_row, update_rows
+from manymotives.inference.mcmc.dynamics_swaps import swap_states
 from manymotives.planning.warm_start import World
 
-TARGET = 0.3  # acceptance: between that of one dimension and that of many
-EXCHANGES = 2  # of two states, after each move of all rows: a third of its time
+TARGET = 0.3  # acceptance rate: between that of one dimension and that of many
+SWAPS = 2  # swap moves after each update of all rows: a third of its time
 MOST_KEPT = 0.99
-LEAST_KEPT = 0.02  # below it, a row may as well be drawn anew
+LEAST_KEPT = 0.02  # below it, a row may as well be drawn from the belief
 
 
-class Unknown:
-    """The rows of transitions that are uncertain, in one chain; `world` is changed along with them."""
+class DynamicsSampler:
+    """The uncertain rows of transition probabilities in one chain; `world` always has their current values."""
 
     def __init__(self, belief: DynamicsBelief, world: World, saved: dict[str, Any] | None = None) -> None:
         self.belief, self.world = belief, world
@@ -33,12 +33,12 @@ class Unknown:
             tried=np.zeros(count),
         )
         if saved is not None:
-            self._tell_world()
+            self._update_world()
 
     def begin(self, rng: np.random.Generator) -> Environment:
-        """A start from the belief, and the environment that it is."""
+        """Start from a draw of the belief; the environment that it is."""
         self.rows.logs[:] = log_gammas(rng, self.rows.concentration[None])[0]
-        self._tell_world()
+        self._update_world()
         return self.environment
 
     @property
@@ -46,15 +46,15 @@ class Unknown:
         """As it is now."""
         return self.belief.environment(self.belief.normalised(self.rows.logs))
 
-    def move(self, rng: np.random.Generator, anatomy: Any, data: Any, state: Any) -> None:
-        """Every row, then states that change places; the state's plans and likelihoods change along."""
-        move_rows(rng, self.world, anatomy, data, state, self.rows)
-        for _ in range(EXCHANGES):
-            exchange_states(rng, self.world, anatomy, data, state, self.rows)
+    def update(self, rng: np.random.Generator, layout: Any, data: Any, state: Any) -> None:
+        """Update every row, then swap states; the state's plans and log-likelihoods follow."""
+        update_rows(rng, self.world, layout, data, state, self.rows)
+        for _ in range(SWAPS):
+            swap_states(rng, self.world, layout, data, state, self.rows)
 
     @property
-    def moves(self) -> np.ndarray:
-        """[E′] probabilities of the moves that are uncertain."""
+    def transition_probabilities(self) -> np.ndarray:
+        """[E′] the transition probabilities that are uncertain."""
         return self.belief.normalised(self.rows.logs)[self.belief.is_uncertain]
 
     @property
@@ -62,23 +62,23 @@ class Unknown:
         return float(self.rows.accepted.sum() / max(1.0, self.rows.tried.sum()))
 
     def adapt(self, gain: float) -> None:
-        """Keep more of rows whose proposals were refused too often, less of others; count anew."""
+        """Raise κ of rows whose proposals were refused too often, lower it for others; start counting again."""
         rate = self.rows.accepted / np.maximum(self.rows.tried, 1)
         kept = np.clip(self.rows.kept, LEAST_KEPT / 2, MOST_KEPT)
         odds = np.log(kept / (1 - kept)) + gain * (TARGET - rate)
         kept = np.minimum(1 / (1 + np.exp(-odds)), MOST_KEPT)
         self.rows.kept[:] = np.where(kept < LEAST_KEPT, 0.0, kept)
-        self.forget()
+        self.reset_counts()
 
-    def forget(self) -> None:
-        """Nothing counted yet."""
+    def reset_counts(self) -> None:
+        """Acceptance counts of zero."""
         self.rows.accepted[:] = 0
         self.rows.tried[:] = 0
 
     def saved(self) -> dict[str, np.ndarray]:
-        """What is needed to go on."""
+        """What is needed to resume."""
         return {"environment_logs": self.rows.logs.copy(), "environment_kept": self.rows.kept.copy()}
 
-    def _tell_world(self) -> None:
+    def _update_world(self) -> None:
         for pair in self.rows.pairs:
             set_row(self.world, self.rows.logs, pair)

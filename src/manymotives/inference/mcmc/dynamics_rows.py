@@ -1,11 +1,12 @@
-"""The compiled moves of an unknown environment, given all tasks: what follows some pairs of state and action, anew.
+"""Updates of uncertain transition probabilities given all tasks, compiled. For each row, of a state and an action:
 
-A row of transition probabilities is x / Σ x with x ~ Gamma(α, 1) and α the belief's counts. Half-new rows are proposed
-so that the belief is left as it is: of x only a part is kept, x B with B ~ Beta(κα, (1 − κ)α), and Gamma((1 − κ)α, 1)
-is added. Old and new have that part in common and are otherwise independent, so the move is reversible under the
-belief, and is accepted with the ratio of the choices' likelihoods, of all tasks together. The least κ is learnt in
-warm-up, 0 draws a row anew; every other proposal keeps more, by chance, because rows that the choices have moved into
-a tail of the belief leave it in small steps only.
+    x ~ Gamma(α, 1),  T(·|s, a) = x / Σ x                                      α: the concentration of the belief
+    proposal:  x' = B x + y,   B ~ Beta(κα, (1 − κ)α),   y ~ Gamma((1 − κ)α, 1)
+    accepted with  min(1, Π_m p(choices_m | T') / p(choices_m | T))
+
+x' and x share the part B x and are otherwise independent, so that the proposal is reversible under the belief, which
+cancels. κ is adapted in warm-up (κ = 0 draws a row from the belief); every other proposal has a larger κ, drawn at
+random, because rows that the choices have moved into a tail of the belief leave it in small steps only.
 """
 
 import math
@@ -14,18 +15,23 @@ from typing import NamedTuple
 import numpy as np
 
 from manymotives.families import BETA, GAMMA, draw, natural
-from manymotives.inference.mcmc.proposals import begin_trials, judge_trials, keep, room_for
+from manymotives.inference.mcmc.proposals import (
+    accept,
+    evaluate_proposals,
+    proposal_workspace,
+    start_proposals,
+)
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import inverse_temperature, log_likelihood_in
 
-TRIES = 32  # proposals a sweep: where more rows are uncertain, several are moved at once
+TRIES = 32  # proposals per sweep: where more rows are uncertain, several are updated at once
 
 
 class Rows(NamedTuple):
-    """The rows that are uncertain, as a chain has them."""
+    """The uncertain rows of transition probabilities, as a chain has them."""
 
     pairs: np.ndarray  # [R] s·A + a
-    concentration: np.ndarray  # [E] of all moves, in the order of the world's
+    concentration: np.ndarray  # [E] of all transitions, in the order of the world's
     logs: np.ndarray  # [E] log x
     kept: np.ndarray  # [R] κ
     accepted: np.ndarray  # [R] how many proposals were
@@ -33,15 +39,14 @@ class Rows(NamedTuple):
 
 
 @compiled
-def move_rows(rng, world, anatomy, data, state, rows):
+def update_rows(rng, world, layout, data, state, rows):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
-    plans, trial, trial_z, found, owner = room_for(world, anatomy, num_tasks)
+    plans, proposed, proposed_z, found, owner = proposal_workspace(world, layout, num_tasks)
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
     new_value, new_actions, new_q, age = plans.value, plans.actions, plans.q, plans.age
-    logs, probabilities, accepted, tried = rows.logs, world.probabilities, rows.accepted, rows.tried
-    old_logs, old_probabilities = logs.copy(), probabilities.copy()
+    old_logs, old_probabilities = rows.logs.copy(), world.probabilities.copy()
     order = rng.permutation(len(rows.pairs))
     together = -(-len(order) // TRIES)
     old_q, changes = np.empty((num_tasks, together)), np.empty(num_tasks)
@@ -49,47 +54,57 @@ def move_rows(rng, world, anatomy, data, state, rows):
         chosen = order[begin : begin + together]
         for r in chosen:
             _propose(rng, world, rows, r)
-            set_row(world, logs, rows.pairs[r])
-        count, gain = _go_along(
-            world, anatomy, data, state, rows.pairs, chosen, old_probabilities, old_q, changes, owner
+            set_row(world, rows.logs, rows.pairs[r])
+        count, gain = _update_q(
+            world, layout, data, state, rows.pairs, chosen, old_probabilities, old_q, changes, owner
         )
         if count > 0:
-            begin_trials(state, plans, trial, trial_z, owner, count)
+            start_proposals(state, plans, proposed, proposed_z, owner, count)
             age[:] = -1  # of inverses: they belong to other transitions
-            judge_trials(world, anatomy, data, plans, trial, owner, count, found)
+            evaluate_proposals(world, layout, data, plans, proposed, owner, count, found)
             for n in range(count):
                 gain += found[n] - log_likelihoods[owner[n]]
         is_accepted = math.log1p(-rng.random()) < gain
         if is_accepted:
             for n in range(count):
-                log_likelihoods[owner[n]] = found[n]
-                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, owner[n])
-        for m in range(num_tasks):
-            if changes[m] > -np.inf:
-                if is_accepted:
-                    log_likelihoods[m] += changes[m]
-                else:
-                    for i in range(len(chosen)):
-                        q[m, rows.pairs[chosen[i]] // q.shape[2], rows.pairs[chosen[i]] % q.shape[2]] = old_q[m, i]
-        for r in chosen:
-            tried[r] += 1.0
-            accepted[r] += int(is_accepted)
-            pair = rows.pairs[r]
-            for k in range(world.indptr[pair], world.indptr[pair + 1]):
-                if is_accepted:
-                    old_logs[k], old_probabilities[k] = logs[k], probabilities[k]
-                else:
-                    logs[k] = old_logs[k]
-            if not is_accepted:
-                set_row(world, logs, pair)
+                m = owner[n]
+                log_likelihoods[m] = found[n]
+                accept(tasks, task_z, value, actions, q, proposed, proposed_z, new_value, new_actions, new_q, n, m)
+        _settle(world, state, rows, chosen, is_accepted, changes, old_q, old_logs, old_probabilities)
 
 
 @inner
-def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old_q, changes, owner):
-    """Change the action values of tasks whose plans stay what they are though rows have changed.
+def _settle(world, state, rows, chosen, is_accepted, changes, old_q, old_logs, old_probabilities):
+    """Keep the proposed rows, and the q that followed them, where they were accepted; else what was before."""
+    q, log_likelihoods, logs, probabilities = state.q, state.log_likelihood, rows.logs, world.probabilities
+    accepted, tried, pairs = rows.accepted, rows.tried, rows.pairs
+    num_tasks, _, num_actions = q.shape
+    for m in range(num_tasks):
+        if changes[m] > -np.inf:
+            if is_accepted:
+                log_likelihoods[m] += changes[m]
+            else:
+                for i in range(len(chosen)):
+                    q[m, pairs[chosen[i]] // num_actions, pairs[chosen[i]] % num_actions] = old_q[m, i]
+    for r in chosen:
+        tried[r] += 1.0
+        accepted[r] += int(is_accepted)
+        pair = pairs[r]
+        for k in range(world.indptr[pair], world.indptr[pair + 1]):
+            if is_accepted:
+                old_logs[k], old_probabilities[k] = logs[k], probabilities[k]
+            else:
+                logs[k] = old_logs[k]
+        if not is_accepted:
+            set_row(world, logs, pair)
 
-    changes [M] is left with what that changes of log-likelihoods, −inf for those who have to plan again: `owner` names
-    them. The answer: how many they are, and the sum of all other changes.
+
+@inner
+def _update_q(world, layout, data, state, pairs, chosen, old_probabilities, old_q, changes, owner):
+    """Update q of tasks whose policy stays optimal though rows have changed.
+
+    changes [M] is left with the changes of their log-likelihoods, −inf for tasks that have to plan again, which `owner`
+    lists. Returns how many these are, and the sum of all other changes.
     """
     tasks, value, actions, q = state.tasks, state.value, state.actions, state.q
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
@@ -98,7 +113,7 @@ def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old
     rises = np.empty(len(chosen))
     count, gain = 0, 0.0
     for m in range(num_tasks):
-        stays = not anatomy.is_soft
+        stays = not layout.is_soft
         for i in range(len(chosen)):
             pair = pairs[chosen[i]]
             s, a = pair // num_actions, pair % num_actions
@@ -112,10 +127,10 @@ def _go_along(world, anatomy, data, state, pairs, chosen, old_probabilities, old
             count += 1
             continue
         temperature, lapse = temperatures[m], lapses[m]
-        if anatomy.temperature >= 0:
-            temperature = inverse_temperature(tasks[m, anatomy.temperature])
-        if anatomy.lapse >= 0:
-            lapse = natural(BETA, tasks[m, anatomy.lapse])
+        if layout.temperature >= 0:
+            temperature = inverse_temperature(tasks[m, layout.temperature])
+        if layout.lapse >= 0:
+            lapse = natural(BETA, tasks[m, layout.lapse])
         changes[m] = 0.0
         for i in range(len(chosen)):
             pair = pairs[chosen[i]]

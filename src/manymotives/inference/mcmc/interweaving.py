@@ -1,7 +1,13 @@
-"""The compiled move of a population that carries its tasks along, by one hyperparameter or by several at once.
+"""Interweaving (ASIS), compiled: the non-centred update of populations, beside the centred ones of `populations`.
 
-Without it chains crawl: few choices leave a task's reward near its population, many tasks leave the population near its
-tasks, and neither can move without the other.
+Centred updates of h hold the tasks' u fixed; this one holds their z fixed, with u = T(z; a(h), b(h)), so that all tasks
+of a population move with it:
+
+    h' = h + scale · normal · direction,    u'_m = T(z_m; a(h'), b(h'))
+    accepted with  min(1, p(h') Π_m p(u'_m | h') |du'/dz| p(choices_m | u'_m) / the same at h)
+
+With few choices a task's reward is near its population, and with many tasks a population is near its tasks: neither
+can move without the other, and without this update chains mix slowly (Yu & Meng 2011).
 """
 
 import math
@@ -19,122 +25,132 @@ from manymotives.families import (
     log_normaliser,
     natural,
 )
-from manymotives.inference.mcmc.noncentred import carried, latent, placed
+from manymotives.inference.mcmc.noncentred import centred, noncentred, same_quantile
 from manymotives.inference.mcmc.populations import put, set_parameters
-from manymotives.inference.mcmc.proposals import begin_trials, copy_row, judge_trials, keep
+from manymotives.inference.mcmc.proposals import accept, copy_row, evaluate_proposals, start_proposals
 from manymotives.jit import inner
 from manymotives.models.rewards import NORMALISED
-from manymotives.models.target import Anatomy
+from manymotives.models.target import ParameterLayout
 
-MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks are carried by exact quantiles
+MANY_TASKS, SMALL_SHAPE = 300, 3.0  # from which number on, and below which shape, tasks keep their exact quantile
 
 
-def carry_directions(anatomy: Anatomy) -> np.ndarray:
-    """[C, H] each hyperparameter by itself; and together those whose common factor changes a spread and no mean.
+def interweaving_directions(layout: ParameterLayout) -> np.ndarray:
+    """[C, H] which hyperparameters change together: each alone; and those whose common factor changes spreads alone.
 
     These are all concentrations of a Dirichlet, and both parameters of a Gamma or Beta.
     """
-    source, num_hyper = anatomy.source, len(anatomy.hyper_families)
+    source, num_hyper = layout.source, len(layout.hyper_families)
     together = []
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    shares = layout.num_rewards if layout.link == NORMALISED else 0
     if shares:
         together.append(np.unique(source[:shares, 0]))
     for d in range(shares, len(source)):
-        if anatomy.families[d] in (GAMMA, BETA):
+        if layout.families[d] in (GAMMA, BETA):
             together.append(np.unique(source[d]))
     rows = [np.eye(num_hyper, dtype=bool)]
     for several in together:
-        is_scale = (several >= 0).all() and not np.isin(anatomy.hyper_families[several], (NORMAL, BETA)).any()
+        is_scale = (several >= 0).all() and not np.isin(layout.hyper_families[several], (NORMAL, BETA)).any()
         if is_scale and len(several) > 1:
             rows.append(np.isin(np.arange(num_hyper), several)[None])
     return np.unique(np.concatenate(rows), axis=0)
 
 
 @inner
-def carry(rng, world, anatomy, data, state, proposal, room, tally):
-    """A random step of one hyperparameter in each population, or of some together, its tasks carried along."""
-    hyper, source, scale, directions = state.hyper, anatomy.source, proposal.carry_scale, proposal.carry_directions
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
+def interweave(rng, world, layout, data, state, tuning, workspace, acceptance):
+    """A non-centred random walk of one hyperparameter of each population, or of some together: tasks keep their z."""
+    hyper = state.hyper
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0:
         return
-    plans, trial, trial_z, found, owner = room
+    plans, proposed, proposed_z, found, owner = workspace
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z, new_value, new_actions, new_q = state.task_z, plans.value, plans.actions, plans.q
     num_tasks, size = tasks.shape
-    group_size = anatomy.group_size
+    group_size = layout.group_size
     chosen = np.empty(num_groups, dtype=np.int64)
     goal = hyper.copy()
     gain = np.zeros(num_groups)
     before, after = np.empty((size, 2)), np.empty((size, 2))
     for m in range(num_tasks):
         owner[m] = m
-    begin_trials(state, plans, trial, trial_z, owner, num_tasks)
+    start_proposals(state, plans, proposed, proposed_z, owner, num_tasks)
     for g in range(num_groups):
-        chosen[g] = min(int(rng.random() * len(directions)), len(directions) - 1)
-        step = scale[g, chosen[g]] * rng.standard_normal()
-        set_parameters(anatomy, hyper, g, before)
-        set_parameters(anatomy, hyper, g, after)
-        for j in range(num_hyper):
-            if directions[chosen[g], j]:
-                goal[g, j] = hyper[g, j] + step
-                family, a, b = hyper_families[j], constants[j, 0], constants[j, 1]
-                x = natural(family, goal[g, j])
-                if math.isinf(x) or (x <= 0.0 and family != NORMAL):
-                    gain[g] = -np.inf
-                    break
-                centre = location(family, a, b)
-                gain[g] += log_kernel(family, goal[g, j] - centre, a, b) - log_kernel(
-                    family, hyper[g, j] - centre, a, b
-                )
-                put(source, after, j, x, 0, size)
+        set_parameters(layout, hyper, g, before)
+        set_parameters(layout, hyper, g, after)
+        chosen[g], gain[g] = _step_population(rng, layout, tuning, hyper, g, goal, after)
         if gain[g] > -np.inf:
             for d in range(size):
                 if before[d, 0] != after[d, 0] or before[d, 1] != after[d, 1]:
                     group = slice(g * group_size, (g + 1) * group_size)
-                    gain[g] += _carry_tasks(anatomy.families[d], trial[group], trial_z[group], d, before[d], after[d])
-    judge_trials(world, anatomy, data, plans, trial, owner, num_tasks, found)
+                    gain[g] += _keep_noncentred(
+                        layout.families[d], proposed[group], proposed_z[group], d, before[d], after[d]
+                    )
+    evaluate_proposals(world, layout, data, plans, proposed, owner, num_tasks, found)
     for g in range(num_groups):
-        tally.carries_tried[g, chosen[g]] += 1.0
+        acceptance.interweaving_tried[g, chosen[g]] += 1.0
         for m in range(g * group_size, (g + 1) * group_size):
             gain[g] += found[m] - log_likelihoods[m]
         if math.log1p(-rng.random()) < gain[g]:
-            tally.carries[g, chosen[g]] += 1.0
+            acceptance.interweaving[g, chosen[g]] += 1.0
             copy_row(hyper, g, goal)
             for m in range(g * group_size, (g + 1) * group_size):
                 log_likelihoods[m] = found[m]
-                keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, m, m)
+                accept(tasks, task_z, value, actions, q, proposed, proposed_z, new_value, new_actions, new_q, m, m)
 
 
 @inner
-def _carry_tasks(family, trial, trial_z, d, before, after):
-    """Coordinate d of trials [N, D] at about the quantile, in a population after a step, at which it was before it.
+def _step_population(rng, layout, tuning, hyper, g, goal, after):
+    """A step of population g, left in goal [G, H], and its tasks' parameters there, in after [D, 2].
 
-    The answer: the gain in log density. u = T(z; a, b) keeps z (`noncentred.placed`); where T is exact, nothing is
-    gained or lost. Small shapes of many tasks, which may be anything over a wide range, are kept in place by what each
-    z tells of them: there quantiles are exact. (Both shapes must be small: a step and the step back are carried in the
-    same way, or the move would not be reversible.)
+    Returns the direction, and the gain in log p(h): −inf where there is no such population.
+    """
+    scale, directions = tuning.interweaving_scale, tuning.interweaving_directions
+    families, constants = layout.hyper_families, layout.hyper_constants
+    chosen = min(int(rng.random() * len(directions)), len(directions) - 1)
+    step = scale[g, chosen] * rng.standard_normal()
+    gain = 0.0
+    for j in range(len(families)):
+        if directions[chosen, j]:
+            goal[g, j] = hyper[g, j] + step
+            family, a, b = families[j], constants[j, 0], constants[j, 1]
+            x = natural(family, goal[g, j])
+            if math.isinf(x) or (x <= 0.0 and family != NORMAL):
+                return chosen, -np.inf
+            centre = location(family, a, b)
+            gain += log_kernel(family, goal[g, j] - centre, a, b) - log_kernel(family, hyper[g, j] - centre, a, b)
+            put(layout.source, after, j, x, 0, len(after))
+    return chosen, gain
+
+
+@inner
+def _keep_noncentred(family, proposed, proposed_z, d, before, after):
+    """Coordinate d of proposals [N, D] at the z, in the population after a step, which it had before.
+
+    Returns the gain in log p(u | a, b) + log du/dz: zero where T is exact. Where it is not, many tasks with small
+    shapes would hold their population fast by what T approximates: they keep their exact quantile instead. (Both
+    shapes must be small: a step and the step back must use the same map, or the update would not be reversible.)
     """
     a, b, new_a, new_b = before[0], before[1], after[0], after[1]
     if is_location_scale(family):
-        for m in range(len(trial)):
-            trial[m, d] = new_a + new_b * trial_z[m, d]
+        for m in range(len(proposed)):
+            proposed[m, d] = new_a + new_b * proposed_z[m, d]
         return 0.0
     if family == HALF_NORMAL:
-        for m in range(len(trial)):
-            trial[m, d] += math.log(new_a) - math.log(a)
+        for m in range(len(proposed)):
+            proposed[m, d] += math.log(new_a) - math.log(a)
         return 0.0
-    if family == GAMMA and len(trial) >= MANY_TASKS and max(a, new_a) < SMALL_SHAPE:
-        for m in range(len(trial)):
-            trial[m, d] = carried(trial[m, d] + math.log(b), a, new_a) - math.log(new_b)
+    if family == GAMMA and len(proposed) >= MANY_TASKS and max(a, new_a) < SMALL_SHAPE:
+        for m in range(len(proposed)):
+            proposed[m, d] = same_quantile(proposed[m, d] + math.log(b), a, new_a) - math.log(new_b)
         return 0.0
-    gain = len(trial) * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
+    gain = len(proposed) * (log_normaliser(family, new_a, new_b) - log_normaliser(family, a, b))
     centre, new_centre = location(family, a, b), location(family, new_a, new_b)
     z = 0.0
-    for m in range(len(trial)):
-        z = latent(family, trial[m, d], a, b, z)
-        gain -= math.log(placed(family, z, a, b)[1]) + log_kernel(family, trial[m, d] - centre, a, b)
-        there, slope = placed(family, z, new_a, new_b)
-        trial[m, d] = there
+    for m in range(len(proposed)):
+        z = noncentred(family, proposed[m, d], a, b, z)
+        gain -= math.log(centred(family, z, a, b)[1]) + log_kernel(family, proposed[m, d] - centre, a, b)
+        there, slope = centred(family, z, new_a, new_b)
+        proposed[m, d] = there
         gain += math.log(slope) + log_kernel(family, there - new_centre, new_a, new_b)
     return gain

@@ -1,7 +1,15 @@
-"""Non-centred coordinates of the families, compiled: u = T(z; a, b) with z nearly standard normal, whatever a and b.
+"""Non-centred coordinates of the families, compiled: u = T(z; a, b), z nearly standard normal whatever a and b are.
 
-T resembles a quantile function. What it is not is counted in the density of z, so that T only has to be good, not
-right. Of location–scale families T is exact: u = a + b z.
+    Normal, LogNormal   T = a + b z                                                                      (exact)
+    HalfNormal          T = log a + z
+    Gamma               T = log(a + ½) + z / √(a + 0.6) − softplus(−1.7 z) / a − log b
+    Beta                T = log((a + ½) / (b + ½)) + z √(1/(a + 0.6) + 1/(b + 0.6))
+                            − softplus(−1.7 z) / a + softplus(1.7 z) / b
+
+    log p(z | a, b) = log p(u | a, b) + log dT/dz          `centred`: z → u,   `noncentred`: u → z
+
+T resembles the quantile function of u at Φ(z). Its Jacobian is part of the density of z, so that T only has to be good,
+not exact.
 """
 
 import math
@@ -22,11 +30,11 @@ from manymotives.families import (
 )
 from manymotives.jit import inner
 
-BEND = 1.7  # a logistic curve with this slope looks most like a normal one
+TAIL = 1.7  # a logistic distribution function with this slope looks most like a normal one
 
 
 @inner
-def placed(family, z, a, b):
+def centred(family, z, a, b):
     """u = T(z; a, b), increasing in z, which looks like the quantile function of u in a standard normal z; and dT/dz.
 
     For Gamma, log(a + ½) + z / √(a + 0.6) − softplus(−1.7 z) / a − log b: the first two resemble mean and spread of
@@ -34,23 +42,23 @@ def placed(family, z, a, b):
     is small. Beta has two such tails.
     """
     if family == GAMMA:
-        bend, lean = _bent(-BEND * z)
+        tail, lean = _softplus(-TAIL * z)
         spread = 1.0 / math.sqrt(a + 0.6)
-        return math.log(a + 0.5) + spread * z - bend / a - math.log(b), spread + BEND * lean / a
+        return math.log(a + 0.5) + spread * z - tail / a - math.log(b), spread + TAIL * lean / a
     if family == BETA:
-        low, lean = _bent(-BEND * z)
-        high = low + BEND * z
+        low, lean = _softplus(-TAIL * z)
+        high = low + TAIL * z
         spread = math.sqrt(1.0 / (a + 0.6) + 1.0 / (b + 0.6))
         u = math.log(a + 0.5) - math.log(b + 0.5) + spread * z - low / a + high / b
-        return u, spread + BEND * lean / a + BEND * (1.0 - lean) / b
+        return u, spread + TAIL * lean / a + TAIL * (1.0 - lean) / b
     if family == HALF_NORMAL:
         return math.log(a) + z, 1.0
     return a + b * z, b
 
 
 @inner
-def latent_constants(family, a, b):
-    """What `latent_density` needs of a and b, once for all tasks: T(0) − location but for bends; spread; location."""
+def noncentred_constants(family, a, b):
+    """What `noncentred_density` needs of a and b, T(0) − location but for tails; spread; location."""
     if family == GAMMA:
         return math.log1p(0.5 / a), 1.0 / math.sqrt(a + 0.6), location(GAMMA, a, b)
     if family == BETA:
@@ -60,37 +68,37 @@ def latent_constants(family, a, b):
 
 
 @inner
-def latent_density(family, z, a, b, shift, spread, centre):
-    """The density of z that makes u = T(z; a, b) distributed as it should, but for `latent_normaliser`.
+def noncentred_density(family, z, a, b, shift, spread, centre):
+    """log p(z | a, b), up to `noncentred_normaliser`: the log density of u at T(z; a, b), and log dT/dz.
 
-    The answer: u; log p(z | a, b); its derivatives in z, a and b; and those of u in z, a and b. The density of u is
+    Returns u; log p(z | a, b); its derivatives in z, a and b; and those of u in z, a and b. The density of u is
     taken at the deviation w = u − location, which is computed from z: nothing is lost where populations are narrow.
     """
     if family == GAMMA:
-        bend, lean = _bent(-BEND * z)
+        tail, lean = _softplus(-TAIL * z)
         change = -0.5 * spread**3  # of the spread, with a
-        w = shift + spread * z - bend / a
-        slope = spread + BEND * lean / a
-        u_a = 1.0 / (a + 0.5) + change * z + bend / (a * a)
-        slope_z = -BEND * BEND * lean * (1.0 - lean) / a
-        slope_a = change - BEND * lean / (a * a)
+        w = shift + spread * z - tail / a
+        slope = spread + TAIL * lean / a
+        u_a = 1.0 / (a + 0.5) + change * z + tail / (a * a)
+        slope_z = -TAIL * TAIL * lean * (1.0 - lean) / a
+        slope_a = change - TAIL * lean / (a * a)
         grown = math.expm1(w)
         density = math.log(slope) + a * (w - grown)
         by_z = slope_z / slope - a * grown * slope
         by_a = slope_a / slope - a * grown * u_a + w
         return w + centre, density, by_z, by_a, 0.0, slope, u_a, -1.0 / b
     if family == BETA:
-        low, lean = _bent(-BEND * z)
-        high = low + BEND * z
+        low, lean = _softplus(-TAIL * z)
+        high = low + TAIL * z
         change_a = -0.5 / (spread * (a + 0.6) ** 2)
         change_b = -0.5 / (spread * (b + 0.6) ** 2)
         w = shift + spread * z - low / a + high / b
-        slope = spread + BEND * lean / a + BEND * (1.0 - lean) / b
+        slope = spread + TAIL * lean / a + TAIL * (1.0 - lean) / b
         u_a = 1.0 / (a + 0.5) + change_a * z + low / (a * a)
         u_b = -1.0 / (b + 0.5) + change_b * z - high / (b * b)
-        slope_z = BEND * BEND * lean * (1.0 - lean) * (1.0 / b - 1.0 / a)
-        slope_a = change_a - BEND * lean / (a * a)
-        slope_b = change_b - BEND * (1.0 - lean) / (b * b)
+        slope_z = TAIL * TAIL * lean * (1.0 - lean) * (1.0 / b - 1.0 / a)
+        slope_a = change_a - TAIL * lean / (a * a)
+        slope_b = change_b - TAIL * (1.0 - lean) / (b * b)
         first, second = beta_log_ratios(w, a, b)
         climb = kernel_slope(BETA, w, a, b)
         by_z = slope_z / slope + climb * slope
@@ -105,7 +113,7 @@ def latent_density(family, z, a, b, shift, spread, centre):
 
 
 @inner
-def latent_normaliser(family, a, b):
+def noncentred_normaliser(family, a, b):
     """The part of log p(z | a, b) that does not depend on z, and its derivatives in a and b."""
     if family == GAMMA:
         return -stirling_remainder(a), -remainder_slope(a), 0.0
@@ -116,7 +124,7 @@ def latent_normaliser(family, a, b):
 
 
 @inner
-def latent(family, u, a, b, guess):
+def noncentred(family, u, a, b, guess):
     """z with T(z; a, b) = u: Newton's method from a guess, kept between two ends that close in."""
     if family == HALF_NORMAL:
         return u - math.log(a)
@@ -125,7 +133,7 @@ def latent(family, u, a, b, guess):
     low, high = -1e300, 1e300
     z = guess
     for _ in range(400):
-        there, slope = placed(family, z, a, b)
+        there, slope = centred(family, z, a, b)
         if there < u:
             low = z
         else:
@@ -141,15 +149,15 @@ def latent(family, u, a, b, guess):
 
 
 @inner
-def carried(u, shape, new_shape):
-    """The coordinate log x that has in Gamma(new_shape, 1) the quantile which u has in Gamma(shape, 1).
+def same_quantile(u, shape, new_shape):
+    """The log x at which Gamma(new_shape, 1) has the quantile that Gamma(shape, 1) has at log x = u.
 
     Newton's method for the logarithm of the smaller tail, which is concave in log x.
     """
     lower, upper = log_tails(shape, u)
     is_low = lower < upper
     goal = lower if is_low else upper
-    there = placed(GAMMA, latent(GAMMA, u, shape, 1.0, 0.0), new_shape, 1.0)[0]
+    there = centred(GAMMA, noncentred(GAMMA, u, shape, 1.0, 0.0), new_shape, 1.0)[0]
     normaliser = math.lgamma(new_shape)
     for _ in range(100):
         lower, upper = log_tails(new_shape, there)
@@ -191,7 +199,7 @@ def log_tails(shape, u):
 
 
 @inner
-def _bent(x):
+def _softplus(x):
     """log(1 + e^x) and its derivative, without overflow."""
     small = math.exp(-abs(x))
     lean = 1.0 / (1.0 + small)

@@ -1,9 +1,12 @@
-"""The compiled moves of a population given its tasks: each hyperparameter on its line, all else as it is.
+"""Centred updates of a population given its tasks' u, compiled: each hyperparameter on its line, all others fixed.
 
-A density here sees the tasks only through two numbers for each coordinate (`families.summary`), so that a thousand
-tasks cost as little as two once they are summarised. These are centred moves: u stays, and z of location–scale families
-changes with the population (`_keep_standardised`). The concentrations of Dirichlet rewards are moved given the tasks'
-shares alone, with the sums Σ x they are shares of integrated out; `refresh_totals` draws those sums afterwards.
+    p(h_j | rest) ∝ p(h_j) Π_m p(u_m | a(h), b(h))      conjugate (Normal mean, Gamma rate), else slice sampling (Neal
+                                                        2003) or a random walk
+    Dirichlet rewards:  p(α | rest) ∝ p(α) Π_m Dirichlet(x_m / Σ x_m | α),  then Σ x_m ~ Gamma(Σ α, 1)  (`draw_totals`)
+
+The density sees the tasks only through two numbers for each coordinate (`families.summary`): a thousand tasks cost as
+little as two once they are summarised. u stays fixed, so z of location–scale families follows the population
+(`_keep_standardised`).
 """
 
 import math
@@ -27,44 +30,44 @@ from manymotives.jit import inner
 from manymotives.models.rewards import NORMALISED
 
 SLICE_WIDTH = 2.0  # of hyperparameters
-SLICE_STEPS = 500  # places looked at; a dozen are usual
+SLICE_STEPS = 500  # evaluations at most; a dozen are usual
 STEP_LEFT, STEP_RIGHT, SHRINK, DONE = range(4)  # stages of slice sampling
 
 
 @inner
-def move_population(rng, anatomy, state, proposal, g, tally):
-    """Random steps of population g's hyperparameters, one after the other."""
-    hyper, scale, accepted = state.hyper, proposal.hyper_scale, tally.hyper
-    parameters = np.empty((len(anatomy.families), 2))
-    set_parameters(anatomy, hyper, g, parameters)
+def walk_population(rng, layout, state, tuning, g, acceptance):
+    """A random walk of population g's hyperparameters, one after the other."""
+    hyper, scale, accepted = state.hyper, tuning.hyper_scale, acceptance.hyper
+    parameters = np.empty((len(layout.families), 2))
+    set_parameters(layout, hyper, g, parameters)
     before = parameters.copy()
-    summaries = _summaries(anatomy, state.tasks, state.task_z, parameters, g)
-    reach = _reach(anatomy)
+    summaries = _summaries(layout, state.tasks, state.task_z, parameters, g)
+    reach = _reach(layout)
     for j in range(hyper.shape[1]):
         here = hyper[g, j]
         there = here + scale[g, j] * rng.standard_normal()
-        loss = _hyper_density(here, anatomy, summaries, before, parameters, j, reach)
-        gain = _hyper_density(there, anatomy, summaries, before, parameters, j, reach) - loss
+        loss = _hyper_density(here, layout, summaries, before, parameters, j, reach)
+        gain = _hyper_density(there, layout, summaries, before, parameters, j, reach) - loss
         if math.log1p(-rng.random()) < gain:
             hyper[g, j] = there
             accepted[g, j] += 1.0
         else:
-            put(anatomy.source, parameters, j, natural(anatomy.hyper_families[j], here), reach[j, 0], reach[j, 1])
-    _keep_standardised(anatomy, state.task_z, g, before, parameters)
+            put(layout.source, parameters, j, natural(layout.hyper_families[j], here), reach[j, 0], reach[j, 1])
+    _keep_standardised(layout, state.task_z, g, before, parameters)
 
 
 @inner
-def draw_population(rng, anatomy, state, g):
+def draw_population(rng, layout, state, g):
     """Population g's hyperparameters given all else: conjugate where it is, by slice sampling otherwise."""
-    hyper, families, source = state.hyper, anatomy.families, anatomy.source
-    hyper_families, constants = anatomy.hyper_families, anatomy.hyper_constants
-    count = anatomy.group_size
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    hyper, families, source = state.hyper, layout.families, layout.source
+    hyper_families, constants = layout.hyper_families, layout.hyper_constants
+    count = layout.group_size
+    shares = layout.num_rewards if layout.link == NORMALISED else 0
     parameters = np.empty((len(families), 2))
-    set_parameters(anatomy, hyper, g, parameters)
+    set_parameters(layout, hyper, g, parameters)
     before = parameters.copy()
-    summaries = _summaries(anatomy, state.tasks, state.task_z, parameters, g)
-    reach = _reach(anatomy)
+    summaries = _summaries(layout, state.tasks, state.task_z, parameters, g)
+    reach = _reach(layout)
     for j in range(len(hyper_families)):
         conjugate = False
         for d in range(max(shares, reach[j, 0]), reach[j, 1]):
@@ -83,27 +86,27 @@ def draw_population(rng, anatomy, state, g):
                 conjugate = True
         if not conjugate:
             here = hyper[g, j]
-            level = _hyper_density(here, anatomy, summaries, before, parameters, j, reach) + math.log1p(-rng.random())
+            level = _hyper_density(here, layout, summaries, before, parameters, j, reach) + math.log1p(-rng.random())
             left = here - SLICE_WIDTH * rng.random()
             right = left + SLICE_WIDTH
             stage, there = STEP_LEFT, left
             for _ in range(SLICE_STEPS):
-                inside = _hyper_density(there, anatomy, summaries, before, parameters, j, reach) > level
+                inside = _hyper_density(there, layout, summaries, before, parameters, j, reach) > level
                 stage, there, left, right = next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
                 if stage == DONE:
                     hyper[g, j] = there
                     break
         put(source, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
-    _keep_standardised(anatomy, state.task_z, g, before, parameters)
+    _keep_standardised(layout, state.task_z, g, before, parameters)
 
 
 @inner
-def _keep_standardised(anatomy, task_z, g, before, parameters):
+def _keep_standardised(layout, task_z, g, before, parameters):
     """z of the tasks in population g where parameters [D, 2] are no longer what they were, and u is."""
     for d in range(len(parameters)):
         a, b, new_a, new_b = before[d, 0], before[d, 1], parameters[d, 0], parameters[d, 1]
-        if is_location_scale(anatomy.families[d]) and (a != new_a or b != new_b):
-            for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
+        if is_location_scale(layout.families[d]) and (a != new_a or b != new_b):
+            for m in range(g * layout.group_size, (g + 1) * layout.group_size):
                 task_z[m, d] = standardised(task_z[m, d], a, b, new_a, new_b)
 
 
@@ -114,36 +117,36 @@ def _log_sum(x, y):
 
 
 @inner
-def refresh_totals(rng, anatomy, state, g):
+def draw_totals(rng, layout, state, g):
     """Σ x of each task given its shares and the population: Gamma(Σ α, 1)."""
-    if anatomy.link != NORMALISED:
+    if layout.link != NORMALISED:
         return
-    tasks, size = state.tasks, anatomy.num_rewards
-    parameters = np.empty((len(anatomy.families), 2))
-    set_parameters(anatomy, state.hyper, g, parameters)
+    tasks, size = state.tasks, layout.num_rewards
+    parameters = np.empty((len(layout.families), 2))
+    set_parameters(layout, state.hyper, g, parameters)
     concentration = parameters[:size, 0].sum()
-    for m in range(g * anatomy.group_size, (g + 1) * anatomy.group_size):
+    for m in range(g * layout.group_size, (g + 1) * layout.group_size):
         shift = log_gamma_draw(rng, concentration) - _log_total(tasks, m, size)
         for k in range(size):
             tasks[m, k] += shift
 
 
 @inner
-def _hyper_density(value, anatomy, summaries, before, parameters, j, reach):
+def _hyper_density(value, layout, summaries, before, parameters, j, reach):
     """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' summaries and all others.
 
     Leaves its value in `parameters` [D, 2]; summaries were made under `before`.
     """
-    families, source, family = anatomy.families, anatomy.source, anatomy.hyper_families[j]
-    constants = anatomy.hyper_constants
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    families, source, family = layout.families, layout.source, layout.hyper_families[j]
+    constants = layout.hyper_constants
+    shares = layout.num_rewards if layout.link == NORMALISED else 0
     x = natural(family, value)
     if math.isinf(x) or (x <= 0.0 and family != NORMAL):
         return -np.inf
     total = log_kernel(
         family, value - location(family, constants[j, 0], constants[j, 1]), constants[j, 0], constants[j, 1]
     )
-    count = anatomy.group_size
+    count = layout.group_size
     is_concentration = False
     put(source, parameters, j, x, reach[j, 0], reach[j, 1])
     for d in range(reach[j, 0], reach[j, 1]):
@@ -165,10 +168,10 @@ def _hyper_density(value, anatomy, summaries, before, parameters, j, reach):
 
 
 @inner
-def _reach(anatomy):
+def _reach(layout):
     """[H, 2] from which coordinate to before which each hyperparameter is a parameter."""
-    source = anatomy.source
-    reach = np.zeros((len(anatomy.hyper_families), 2), dtype=np.int64)
+    source = layout.source
+    reach = np.zeros((len(layout.hyper_families), 2), dtype=np.int64)
     for d in range(len(source)):
         for column in range(2):
             j = source[d, column]
@@ -180,12 +183,12 @@ def _reach(anatomy):
 
 
 @inner
-def _summaries(anatomy, tasks, task_z, parameters, g):
+def _summaries(layout, tasks, task_z, parameters, g):
     """[D, 2] summaries of the tasks in population g, given its parameters; of shares, sums of logarithms."""
-    families = anatomy.families
+    families = layout.families
     size = len(families)
-    begin, end = g * anatomy.group_size, (g + 1) * anatomy.group_size
-    shares = anatomy.num_rewards if anatomy.link == NORMALISED else 0
+    begin, end = g * layout.group_size, (g + 1) * layout.group_size
+    shares = layout.num_rewards if layout.link == NORMALISED else 0
     summaries = np.zeros((size, 2))
     if shares > 0:
         for m in range(begin, end):
@@ -207,9 +210,9 @@ def put(source, parameters, j, x, begin, end):
 
 
 @inner
-def set_parameters(anatomy, hyper, g, parameters):
+def set_parameters(layout, hyper, g, parameters):
     """parameters [D, 2] of the coordinates of population g's tasks."""
-    source, constants, hyper_families = anatomy.source, anatomy.constants, anatomy.hyper_families
+    source, constants, hyper_families = layout.source, layout.constants, layout.hyper_families
     for d in range(len(source)):
         for column in range(2):
             j = source[d, column]
@@ -232,10 +235,10 @@ def _log_total(tasks, m, size):
 
 @inner
 def next_on_slice(rng, width, stage, inside, here, there, left, right):
-    """Slice sampling (Neal 2003, figures 3 and 5) as a machine that is told whether `there` lies in the slice.
+    """Slice sampling (Neal 2003, figures 3 and 5) as a state machine, given whether `there` lies in the slice.
 
     Step left while inside, then right while inside, then draw between the two and shrink towards `here` until inside.
-    The answer: the next stage, the next place to look at, and the two ends.
+    Returns the next stage, the next point to evaluate, and the two ends.
     """
     if stage == STEP_LEFT:
         if inside:

@@ -1,4 +1,9 @@
-"""Proposals for many tasks at a time, compiled: begun where tasks are, planned for together, judged by likelihood."""
+"""Proposals for many tasks at a time, compiled: start at the state, plan together, evaluate, accept.
+
+u → rewards ρ(u) → q* (or soft q) → log p(choices | u)        accepted where log uniform < the gain in log density
+
+ρ = softmax(u) (Dirichlet), natural(u) (Beta, Gaussian), or features · natural(u)
+"""
 
 import math
 
@@ -14,72 +19,72 @@ from manymotives.planning.warm_start import empty_plans, plan_again
 
 
 @inner
-def room_for(world, anatomy, num_tasks):
-    """Plans, coordinates u and z [N, D], log-likelihoods [N] and owners [N] of trials: one a task, and idle lanes."""
+def proposal_workspace(world, layout, num_tasks):
+    """Plans, coordinates u and z [N, D], log-likelihoods [N], owners [N] of proposals: one per task, and idle lanes."""
     count = -(-num_tasks // WIDTH) * WIDTH
-    per_state = world.num_actions if anatomy.on_pairs else 1
-    trial, trial_z = np.empty((count, len(anatomy.families))), np.empty((count, len(anatomy.families)))
-    return empty_plans(world, count, per_state), trial, trial_z, np.empty(count), np.arange(count) % num_tasks
+    per_state = world.num_actions if layout.on_pairs else 1
+    proposed, proposed_z = np.empty((count, len(layout.families))), np.empty((count, len(layout.families)))
+    return empty_plans(world, count, per_state), proposed, proposed_z, np.empty(count), np.arange(count) % num_tasks
 
 
 @inner
-def begin_trials(state, plans, trial, trial_z, owner, count):
-    """Tasks `owner` [N] as trials, with their plans to begin from."""
+def start_proposals(state, plans, proposed, proposed_z, owner, count):
+    """The state of tasks `owner` [N] as proposals, with their plans to start from."""
     tasks, task_z, values, actions = state.tasks, state.task_z, state.value, state.actions
     new_values, new_actions = plans.value, plans.actions
     size = tasks.shape[1]
     for n in range(count):
         m = owner[n]
         for d in range(size):
-            trial[n, d] = tasks[m, d]
-            trial_z[n, d] = task_z[m, d]
+            proposed[n, d] = tasks[m, d]
+            proposed_z[n, d] = task_z[m, d]
         for s in range(values.shape[1]):
             new_values[n, s] = values[m, s]
             new_actions[n, s] = actions[m, s]
 
 
 @inner
-def judge_trials(world, anatomy, data, plans, trial, owner, count, found):
-    """Log-likelihoods of trials of tasks `owner` [N]; −inf where planning failed."""
-    call(data.trial_judge, (world, anatomy, data, plans, trial, owner, count, found))
+def evaluate_proposals(world, layout, data, plans, proposed, owner, count, found):
+    """Log-likelihoods of proposals for tasks `owner` [N]; −inf where planning failed."""
+    call(data.proposal_log_likelihoods, (world, layout, data, plans, proposed, owner, count, found))
 
 
 @compiled
-def trial_judge(world, anatomy, data, plans, trial, owner, count, found):
-    counts, known_lapse, lapse_place = data.counts, data.lapse, anatomy.lapse
+def proposal_log_likelihoods(world, layout, data, plans, proposed, owner, count, found):
+    counts, known_lapse, lapse_index = data.counts, data.lapse, layout.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
-    plan_trials(world, anatomy, data, plans, trial, owner, count)
+    plan_proposals(world, layout, data, plans, proposed, owner, count)
     weights = weights_workspace(counts.shape[1], counts.shape[2])
     for n in range(count):
         m = owner[n]
         found[n] = -np.inf
         if residual[n] < np.inf:
-            lapse = known_lapse[m] if lapse_place < 0 else natural(BETA, trial[n, lapse_place])
+            lapse = known_lapse[m] if lapse_index < 0 else natural(BETA, proposed[n, lapse_index])
             value = log_likelihood(q, n, counts, m, temperature[n], lapse, weights)
             if not math.isnan(value):
                 found[n] = value
 
 
 @inner
-def plan_trials(world, anatomy, data, plans, trial, owner, count):
-    """Rewards, temperatures and plans of trials of tasks `owner` [N]."""
-    known_temperature, temperature_place = data.temperature, anatomy.temperature
+def plan_proposals(world, layout, data, plans, proposed, owner, count):
+    """Rewards, temperatures and plans of proposals for tasks `owner` [N]."""
+    known_temperature, temperature_index = data.temperature, layout.temperature
     rewards, temperature = plans.rewards, plans.temperature
-    set_rewards(anatomy, trial, rewards, count)
+    set_rewards(layout, proposed, rewards, count)
     for n in range(count):
         temperature[n] = known_temperature[owner[n]]
-        if temperature_place >= 0:
-            temperature[n] = inverse_temperature(trial[n, temperature_place])
-    plan_again(world, plans, anatomy.is_soft, count)
+        if temperature_index >= 0:
+            temperature[n] = inverse_temperature(proposed[n, temperature_index])
+    plan_again(world, plans, layout.is_soft, count)
 
 
 @inner
-def keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_actions, new_q, n, m):
-    """The n-th trial becomes the state of task m."""
+def accept(tasks, task_z, value, actions, q, proposed, proposed_z, new_value, new_actions, new_q, n, m):
+    """The n-th proposal becomes the state of task m."""
     _, num_states, num_actions = q.shape
     for d in range(tasks.shape[1]):
-        tasks[m, d] = trial[n, d]
-        task_z[m, d] = trial_z[n, d]
+        tasks[m, d] = proposed[n, d]
+        task_z[m, d] = proposed_z[n, d]
     for s in range(num_states):
         value[m, s] = new_value[n, s]
         actions[m, s] = new_actions[n, s]
@@ -89,32 +94,32 @@ def keep(tasks, task_z, value, actions, q, trial, trial_z, new_value, new_action
 
 @inner
 def copy_row(into, m, source):
-    """Row m of one matrix into another. (An assignment would be compiled with all that it says of rows that differ.)"""
+    """Row m of one matrix into another. (An assignment of slices would compile checks of their lengths as well.)"""
     for d in range(into.shape[1]):
         into[m, d] = source[m, d]
 
 
 @inner
-def set_rewards(anatomy, trial, rewards, count):
-    """Rewards [N, S, 1 or A] of the first trials."""
-    families, features, places, link = anatomy.families, anatomy.features, anatomy.places, anatomy.link
-    size = anatomy.num_rewards
+def set_rewards(layout, proposed, rewards, count):
+    """Rewards [N, S, 1 or A] of the first proposals."""
+    families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
+    size = layout.num_rewards
     _, num_states, per_state = rewards.shape
     x = np.empty(size)
     for n in range(count):
         if link == NORMALISED:
-            largest = trial[n, 0]
+            largest = proposed[n, 0]
             for k in range(1, size):
-                largest = max(largest, trial[n, k])
+                largest = max(largest, proposed[n, k])
             total = 0.0
             for k in range(size):
-                x[k] = math.exp(trial[n, k] - largest)
+                x[k] = math.exp(proposed[n, k] - largest)
                 total += x[k]
             for k in range(size):
                 x[k] /= total
         else:
             for k in range(size):
-                x[k] = natural(families[k], trial[n, k])
+                x[k] = natural(families[k], proposed[n, k])
         if features.size > 0:
             for i in range(num_states * per_state):
                 total = 0.0
@@ -123,7 +128,7 @@ def set_rewards(anatomy, trial, rewards, count):
                 rewards[n, i // per_state, i % per_state] = total
         elif per_state == 1:
             for k in range(size):
-                rewards[n, places[k], 0] = x[k]
+                rewards[n, reward_index[k], 0] = x[k]
         else:
             for k in range(size):
-                rewards[n, places[k] // per_state, places[k] % per_state] = x[k]
+                rewards[n, reward_index[k] // per_state, reward_index[k] % per_state] = x[k]

@@ -25,11 +25,11 @@ class Integral(NamedTuple):
     weights: Any  # [K, N], each row summing to 1, or 0 where the mass is
     log_mass: Any  # [K] log β(ε > the policy's smallest loss)
     gap: Any  # [K] a draw of ε …
-    drawn: Any  # [K] … and of a reward given ε, as its place in the set
+    drawn: Any  # [K] … and of a reward given ε, as its index in the set
     loss: Any  # [K] of the policy for that reward
 
 
-class Judgement(NamedTuple):
+class WeightSum(NamedTuple):
     """The same for a block of policies, their weights added up: all that has to be kept of them."""
 
     total: Any  # [N]
@@ -41,7 +41,7 @@ class Judgement(NamedTuple):
     loss: Any
 
 
-def judged(found: Integral, measure: Any, empty_set: str, xp: Any = np) -> Judgement:
+def summed_weights(found: Integral, measure: Any, empty_set: str, xp: Any = np) -> WeightSum:
     """Weights added up over policies, each policy counting as the treatment of the empty set says."""
     weights, log_mass = found.weights, found.log_mass
     reference: Any = xp.zeros((), log_mass.dtype)
@@ -54,7 +54,7 @@ def judged(found: Integral, measure: Any, empty_set: str, xp: Any = np) -> Judge
         inside = xp.exp(log_mass)[:, None]
         weights = inside * weights + (1.0 - inside) * measure[None]
     total = (counts[:, None] * weights).sum(axis=0)
-    return Judgement(total, counts, reference, log_mass, found.gap, found.drawn, found.loss)
+    return WeightSum(total, counts, reference, log_mass, found.gap, found.drawn, found.loss)
 
 
 def integrate(

@@ -8,48 +8,48 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from manymotives.inference.optimality.integral import Integral, Judgement, judged
+from manymotives.inference.optimality.integral import Integral, WeightSum, summed_weights
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import log_survival_of
-from manymotives.planning import Contest
+from manymotives.planning import PlannedRewards
 from manymotives.planning.dense_losses import losses_against
 
 HALVINGS = 60
 
 
 class Device:
-    """Rewards of one target on an accelerator, to judge policies there."""
+    """Rewards of one target on an accelerator, where policies give them weights."""
 
-    def __init__(self, target: OptimalityTarget, contest: Contest, dtype: Any = jnp.float32) -> None:
+    def __init__(self, target: OptimalityTarget, planned: PlannedRewards, dtype: Any = jnp.float32) -> None:
         self.target, self.dtype = target, dtype
-        rewards = contest.rewards[..., None] if contest.on == "state" else contest.rewards
+        rewards = planned.rewards[..., None] if planned.on == "state" else planned.rewards
         self.rewards = jnp.asarray(rewards, dtype)
-        self.best = jnp.asarray(contest.best, dtype)  # planned for in float64, on the host
-        self.scale = jnp.asarray(contest.spans if contest.scale_free else np.ones(len(rewards)), dtype)
+        self.best = jnp.asarray(planned.best, dtype)  # planned for in float64, on the host
+        self.scale = jnp.asarray(planned.spans if planned.scale_free else np.ones(len(rewards)), dtype)
 
-    def judge(self, policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:
+    def weigh(self, policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> WeightSum:
         """Weights of these policies [K, S, A] added up, and a draw for each."""
-        found = self.judge_there(*(jnp.asarray(each, self.dtype) for each in (policies, measure, uniforms)))
-        return Judgement(*(np.asarray(each, dtype=np.int64 if each.dtype == jnp.int32 else float) for each in found))
+        found = self.weigh_on_device(*(jnp.asarray(each, self.dtype) for each in (policies, measure, uniforms)))
+        return WeightSum(*(np.asarray(each, dtype=np.int64 if each.dtype == jnp.int32 else float) for each in found))
 
-    def judge_there(self, policies: Any, measure: Any, uniforms: Any) -> Judgement:
+    def weigh_on_device(self, policies: Any, measure: Any, uniforms: Any) -> WeightSum:
         """The same without the way to the device and back."""
         model = self.target.model
         losses = losses_against(self.target.environment, policies, self.rewards, self.best) / self.scale[None]
-        return judge_traced(losses, measure, uniforms, optimality=model.optimality, empty_set=model.empty_set)
+        return weigh_traced(losses, measure, uniforms, optimality=model.optimality, empty_set=model.empty_set)
 
 
 @partial(jax.jit, static_argnames=("optimality", "empty_set"))
-def judge_traced(losses: Any, measure: Any, uniforms: Any, *, optimality: Any, empty_set: str) -> Judgement:
-    """`integrate` and `judged` for losses [K, N]."""
+def weigh_traced(losses: Any, measure: Any, uniforms: Any, *, optimality: Any, empty_set: str) -> WeightSum:
+    """`integrate` and `summed_weights` for losses [K, N]."""
     found = _integrate(losses, measure, uniforms, log_survival_of(optimality), within=empty_set != "prior")
-    return judged(found, measure, empty_set, jnp)
+    return summed_weights(found, measure, empty_set, jnp)
 
 
 def _integrate(losses: Any, measure: Any, uniforms: Any, log_survival: Any, *, within: bool) -> Integral:
     num_rewards = losses.shape[1]
-    places = lax.broadcasted_iota(jnp.int32, losses.shape, 1)
-    ordered, order = lax.sort((losses, places), dimension=1, num_keys=1)
+    columns = lax.broadcasted_iota(jnp.int32, losses.shape, 1)
+    ordered, order = lax.sort((losses, columns), dimension=1, num_keys=1)
     share = measure[order]
     total = jnp.cumsum(share, axis=1)
     tails = log_survival(ordered)
@@ -72,8 +72,8 @@ def _integrate(losses: Any, measure: Any, uniforms: Any, log_survival: Any, *, w
     qualify = (ordered < gap[:, None]).sum(axis=1)
     reached = jnp.take_along_axis(total, jnp.maximum(qualify - 1, 0)[:, None], axis=1)[:, 0]
     reached = jnp.where((qualify > 0) & (reached > 0), reached, total[:, -1])
-    place = (total <= (uniforms[:, 1] * reached)[:, None]).sum(axis=1)
-    index = jnp.take_along_axis(order, jnp.minimum(place, num_rewards - 1)[:, None], axis=1)[:, 0]
+    rank = (total <= (uniforms[:, 1] * reached)[:, None]).sum(axis=1)
+    index = jnp.take_along_axis(order, jnp.minimum(rank, num_rewards - 1)[:, None], axis=1)[:, 0]
     loss = jnp.take_along_axis(losses, index[:, None], axis=1)[:, 0]
     return Integral(weights, mass, gap, index, loss)
 

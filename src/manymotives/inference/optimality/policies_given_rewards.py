@@ -31,7 +31,7 @@ from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import gaps_beyond, log_survival_of
 from manymotives.models.policies import log_evidence
 from manymotives.models.priors import Prior
-from manymotives.planning import BeliefContest, Contest
+from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 CHAINS = 4
 SWEEPS = 20  # between two draws
@@ -41,7 +41,7 @@ FEW_POLICIES = 20.0  # effective ones, below which an average over policies is t
 
 def policies_given_rewards(
     target: OptimalityTarget,
-    contest: Contest | BeliefContest,
+    planned: PlannedRewards | BeliefPlannedRewards,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -49,7 +49,7 @@ def policies_given_rewards(
 ) -> OptimalityDraws:
     """Weights of the rewards, and joint draws of reward, policy and ε."""
     common = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,)))
-    spoken, effective = _likelihoods(target, contest, measure, draws, seed, progress)
+    spoken, effective = _likelihoods(target, planned, measure, draws, seed, progress)
     spoken = np.where(measure > 0, spoken, -np.inf)
     hopeless = ~np.isfinite(spoken).any(axis=1)
     if hopeless.any():
@@ -76,10 +76,10 @@ def policies_given_rewards(
             "prior of the gap wants. Raise draws, or allow larger gaps.",
         )
     return OptimalityDraws(
-        **_with_policies(target, contest, index, draws, seed),
-        rewards=contest.rewards,
+        **_with_policies(target, planned, index, draws, seed),
+        rewards=planned.rewards,
         measure=measure,
-        spans=contest.spans,
+        spans=planned.spans,
         weights=weights,
         index=index,
         reward_concentration=kappas,
@@ -94,7 +94,7 @@ def _concentration(target: OptimalityTarget, draws: int) -> np.ndarray:
 
 def _likelihoods(
     target: OptimalityTarget,
-    contest: Contest | BeliefContest,
+    planned: PlannedRewards | BeliefPlannedRewards,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -112,7 +112,7 @@ def _likelihoods(
             for begin in range(0, draws, step):
                 part = slice(begin, min(begin + step, draws))
                 policies, _ = draw_policies(target, concentration, task, seed, part)
-                tails = log_survival(contest.losses(policies))
+                tails = log_survival(planned.losses(policies))
                 odds = np.stack([log_likelihood(policies, counts) for counts in target.counts]) - evidence[:, None]
                 share = -np.logaddexp(0.0, logsumexp(odds, axis=0))  # ξ against the mixture
                 before.add(0, tails + share[:, None])
@@ -171,7 +171,7 @@ def _shared(
 
 
 def _with_policies(
-    target: OptimalityTarget, contest: Contest | BeliefContest, index: np.ndarray, draws: int, seed: int
+    target: OptimalityTarget, planned: PlannedRewards | BeliefPlannedRewards, index: np.ndarray, draws: int, seed: int
 ) -> dict[str, Any]:
     """A policy and an ε for each reward drawn: π_i with probability ∝ β̄(ℓ_ij), ε from β beyond that loss."""
     model, (chains, length, num_tasks) = target.model, index.shape
@@ -191,7 +191,7 @@ def _with_policies(
         step = max(1, AT_A_TIME // len(policies))
         for begin in range(0, len(distinct), step):
             some = distinct[begin : begin + step]
-            matrix = contest.among(some).losses(policies)
+            matrix = planned.among(some).losses(policies)
             for column, j in enumerate(some):
                 here = np.flatnonzero(drawn == j)
                 chosen[here] = resampled(rng, log_survival(matrix[:, column]), len(here))

@@ -13,7 +13,7 @@ import numpy as np
 from manymotives.errors import InputError, quoted
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.importance import COLLAPSED, effective_size, resampled
-from manymotives.inference.optimality.integral import Judgement, integrate, judged
+from manymotives.inference.optimality.integral import WeightSum, integrate, summed_weights
 from manymotives.inference.optimality.integral_jax import Device
 from manymotives.inference.optimality.policy_draws import (
     AT_A_TIME,
@@ -26,14 +26,14 @@ from manymotives.inference.optimality.policy_draws import (
 from manymotives.inference.progress import Progress
 from manymotives.models import OptimalityTarget
 from manymotives.models.priors import Prior
-from manymotives.planning import BeliefContest, Contest
+from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 ON_DEVICE = 50  # times as many losses a block
 
 
 def rewards_given_policies(
     target: OptimalityTarget,
-    contest: Contest | BeliefContest,
+    planned: PlannedRewards | BeliefPlannedRewards,
     measure: np.ndarray,
     draws: int,
     seed: int,
@@ -51,8 +51,8 @@ def rewards_given_policies(
     kept = np.empty((draws if keep else 0, num_tasks, *shape))
     totals = [_Sum(len(measure)) for _ in range(num_tasks)]
     policy_totals = [_Sum(size) for _ in range(num_tasks)]
-    on_device = Device(target, contest) if device == "gpu" and isinstance(contest, Contest) else None
-    judge = on_device.judge if on_device else _judge_here(target, contest)
+    on_device = Device(target, planned) if device == "gpu" and isinstance(planned, PlannedRewards) else None
+    weigh = on_device.weigh if on_device else _weigh_on_host(target, planned)
     step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
     made = 0
     with progress.of(draws, "policies a task") as report:
@@ -62,7 +62,7 @@ def rewards_given_policies(
                 for m in range(num_tasks):
                     policies, rngs = draw_policies(target, concentration[:, m], m, seed, part)
                     uniforms = np.concatenate([1.0 - rng.random((CHUNK, 2)) for rng in rngs])[: len(policies)]
-                    found = judge(policies, measure, uniforms)
+                    found = weigh(policies, measure, uniforms)
                     totals[m].add(found.total, found.reference)
                     policy_totals[m].add(found.counts @ policies.reshape(len(policies), -1), found.reference)
                     index[part, m], gap[part, m], loss[part, m] = found.drawn, found.gap, found.loss
@@ -77,14 +77,7 @@ def rewards_given_policies(
                 raise
     warnings: tuple[str, ...] = (f"stopped by hand after {made} of {draws} policies.",) if made < draws else ()
     warnings += _unexplained(target, log_mass[:made])
-    chosen = np.repeat(np.arange(made)[:, None], num_tasks, axis=1)
-    used = np.full(num_tasks, float(made))
-    for m in range(num_tasks):
-        impossible = ~np.isfinite(log_mass[:made, m])
-        if model.empty_set == "drop" or (model.empty_set == "condition" and impossible.any()):
-            log_weight = log_mass[:made, m] if model.empty_set == "drop" else np.where(impossible, -np.inf, 0.0)
-            chosen[:, m] = resampled(common.spawn(1)[0], log_weight, made)
-            used[m] = effective_size(log_weight)
+    chosen, used = _resampled_policies(model.empty_set, log_mass[:made], common)
     if used.min() < min(COLLAPSED, made):
         warnings += (
             f"of {made} policies drawn for {target.tasks[int(np.argmin(used))]!r} {used.min():.1f} carry the weight: "
@@ -92,9 +85,9 @@ def rewards_given_policies(
         )
     each = (chosen, np.arange(num_tasks))
     return OptimalityDraws(
-        rewards=contest.rewards,
+        rewards=planned.rewards,
         measure=measure,
-        spans=contest.spans,
+        spans=planned.spans,
         weights=np.stack([total.normalised() for total in totals]),
         index=index[each][None],
         gap=gap[each][None],
@@ -112,14 +105,32 @@ def rewards_given_policies(
     )
 
 
-def _judge_here(target: OptimalityTarget, contest: Contest | BeliefContest) -> Callable[..., Judgement]:
+def _resampled_policies(
+    empty_set: str, log_mass: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Equally weighted policies [K, M] of each task, as the treatment of the empty set weighs them; effective sizes."""
+    count, num_tasks = log_mass.shape
+    chosen = np.repeat(np.arange(count)[:, None], num_tasks, axis=1)
+    used = np.full(num_tasks, float(count))
+    for m in range(num_tasks):
+        impossible = ~np.isfinite(log_mass[:, m])
+        if empty_set == "drop" or (empty_set == "condition" and impossible.any()):
+            log_weight = log_mass[:, m] if empty_set == "drop" else np.where(impossible, -np.inf, 0.0)
+            chosen[:, m] = resampled(rng.spawn(1)[0], log_weight, count)
+            used[m] = effective_size(log_weight)
+    return chosen, used
+
+
+def _weigh_on_host(
+    target: OptimalityTarget, planned: PlannedRewards | BeliefPlannedRewards
+) -> Callable[..., WeightSum]:
     optimality, empty_set = target.model.optimality, target.model.empty_set
 
-    def judge(policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> Judgement:
-        found = integrate(contest.losses(policies), measure, optimality, uniforms, within=empty_set != "prior")
-        return judged(found, measure, empty_set)
+    def weigh(policies: np.ndarray, measure: np.ndarray, uniforms: np.ndarray) -> WeightSum:
+        found = integrate(planned.losses(policies), measure, optimality, uniforms, within=empty_set != "prior")
+        return summed_weights(found, measure, empty_set)
 
-    return judge
+    return weigh
 
 
 class _Sum:

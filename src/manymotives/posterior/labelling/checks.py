@@ -117,7 +117,7 @@ def _of_rewards_and_policies(
         sizes["move"] = int(target.belief.is_uncertain.sum())
     known: dict[str, Dims] = {
         word: () if pooled else ("task",)
-        for word, place in (("inverse_temperature", target.anatomy.temperature), ("lapse", target.anatomy.lapse))
+        for word, place in (("inverse_temperature", target.layout.temperature), ("lapse", target.layout.lapse))
         if place < 0
     }
     return {"posterior": found, "constant_data": known, "sample_stats": {"lp": ("chain", "draw")}}

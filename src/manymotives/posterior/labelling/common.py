@@ -139,7 +139,7 @@ def stored_constants(environment: Environment, belief: DynamicsBelief | None = N
 
 def move_coordinates(belief: DynamicsBelief, names: dict[str, Any]) -> dict[str, Any]:
     """What the uncertain moves are called: the state, the action and the next state of each."""
-    places = belief.places[belief.is_uncertain]
+    places = belief.transition_index[belief.is_uncertain]
     return {
         "move": np.arange(len(places)),
         "move_state": ("move", names["state"][places[:, 0]]),

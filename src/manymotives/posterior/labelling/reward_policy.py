@@ -32,7 +32,7 @@ def label_reward_policy(
     names = names_of(environment, demonstrations)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
     alone = replace(
-        target, tasks=target.tasks[:1], counts=target.counts[:1] * 0, anatomy=target.anatomy._replace(group_size=1)
+        target, tasks=target.tasks[:1], counts=target.counts[:1] * 0, layout=target.layout._replace(group_size=1)
     )
     prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
     prior_tasks = alone.draw_tasks(rng, prior_hyper)
@@ -54,16 +54,19 @@ def label_reward_policy(
         statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
     constants = stored_constants(environment, target.belief)
     for word, place, values in (
-        ("inverse_temperature", target.anatomy.temperature, target.fixed_temperature),
-        ("lapse", target.anatomy.lapse, target.fixed_lapse),
+        ("inverse_temperature", target.layout.temperature, target.fixed_temperature),
+        ("lapse", target.layout.lapse, target.fixed_lapse),
     ):
         if place < 0:
             constants[word] = ((), values[0]) if pooled else (("task",), values)
 
     def log_policies(chain: int, part: slice) -> np.ndarray:
         u = draws.tasks[chain, part]
-        if target.belief is not None and draws.moves is not None:
-            places = [target.belief.environment(moves) for moves in target.belief.complete(draws.moves[chain, part])]
+        if target.belief is not None and draws.transition_probabilities is not None:
+            places = [
+                target.belief.environment(moves)
+                for moves in target.belief.complete(draws.transition_probabilities[chain, part])
+            ]
             every = np.arange(num_tasks)
             found = [target.log_policies(tasks, every, place) for tasks, place in zip(u, places)]
             return np.stack(found).reshape(len(u), num_tasks, -1)
@@ -91,9 +94,9 @@ def watched_reward_policy(
     names = names_of(target.environment, demonstrations)
     for_tasks = not isinstance(model.sharing, Pooled)
     found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
-    if target.belief is None or draws.moves is None:
+    if target.belief is None or draws.transition_probabilities is None:
         return found
-    return found.assign(transition=(("chain", "draw", "move"), draws.moves)).assign_coords(
+    return found.assign(transition=(("chain", "draw", "move"), draws.transition_probabilities)).assign_coords(
         move_coordinates(target.belief, names)
     )
 
@@ -111,7 +114,7 @@ def labelled_variables(
 
     `for_tasks`: with a task axis; without it there is one of everything.
     """
-    anatomy = target.anatomy
+    layout = target.layout
     owner = np.arange(target.num_tasks)
     cells = ("state",) if target.on == "state" else ("state", "action")
     made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
@@ -128,12 +131,12 @@ def labelled_variables(
         reward = np.where(target.environment.available, reward, np.nan)
     add("reward", reward, cells)
     coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
-    if anatomy.features.size:
-        add("weight", tasks[..., : anatomy.num_rewards], ("feature",))
-        coordinates["feature"] = coordinate_of(model.reward.feature_names(anatomy.num_rewards))
-    if anatomy.temperature >= 0:
+    if layout.features.size:
+        add("weight", tasks[..., : layout.num_rewards], ("feature",))
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(layout.num_rewards))
+    if layout.temperature >= 0:
         add("inverse_temperature", target.temperatures(tasks, owner), ())
-    if anatomy.lapse >= 0:
+    if layout.lapse >= 0:
         add("lapse", target.lapses(tasks, owner), ())
     values = target.natural_hyper(hyper)
     for block in target.blocks:
@@ -141,12 +144,12 @@ def labelled_variables(
         behind: tuple[str, ...] = ()
         if not block.per_reward:
             part = part[..., 0]
-        elif anatomy.features.size:
+        elif layout.features.size:
             behind = ("feature",)
         else:
             shape = (target.environment.num_states, target.environment.num_actions)[: len(cells)]
             table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)
-            table[..., anatomy.places] = part
+            table[..., layout.reward_index] = part
             part, behind = table.reshape(*part.shape[:-1], *shape), cells
         if target.num_groups > 1 or (for_tasks and isinstance(model.sharing, Separate)):
             made[block.name] = (("chain", "draw", "task", *behind), part)

@@ -5,8 +5,8 @@ import pytest
 from arviz_stats import ess
 
 import manymotives as mm
-from unknown_examples import THREE_STATE_EXAMPLES, TWO_STATE_EXAMPLES
-from unknown_oracle import by_quadrature, by_sampling
+from belief_examples import THREE_STATE_EXAMPLES, TWO_STATE_EXAMPLES
+from belief_oracle import by_quadrature, by_sampling
 
 METHODS = {
     "HMC": mm.HMC(chains=4, draws=300, warmup=200, thin=4, max_rounds=1),

@@ -7,7 +7,7 @@ import pytest
 
 import manymotives as mm
 from manymotives.planning.belief import candidates, generator
-from manymotives.planning.multi_mdp import Possibilities
+from manymotives.planning.multi_mdp import MultiMDP
 from places import HOUSE, TRIANGLE
 
 ROUNDING = 1e-9  # of values up to 20: linear systems with a condition number up to (1 + γ) / (1 − γ)
@@ -78,7 +78,7 @@ def test_switches_find_what_enumeration_finds(seed):
     rng = np.random.default_rng(seed)
     belief = random_belief(seed, seen=3)
     possible = belief.sample(6, seed)
-    sample = Possibilities.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
+    sample = MultiMDP.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
     rewards = rng.random((6, 3, 1))
     found = candidates(sample, rewards, np.zeros(3, dtype=np.int64))
 
@@ -97,7 +97,7 @@ def test_induction_that_never_settles_returns_the_best_it_passes():
         belief = random_belief(seed, seen=2, discount=0.95)
         possible = belief.sample(8, seed)
         reward = np.random.default_rng(seed).random(3)
-        sample = Possibilities.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
+        sample = MultiMDP.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
         first = mm.plan(belief.mean, reward).actions
         induced, settled = sample.induced(reward[None, :, None], first)
         values = [plain_values(each, first, reward) for each in possible]
@@ -190,7 +190,7 @@ def test_mean_visits_are_averages_of_inverses(states):
     rng = np.random.default_rng(states)
     belief = random_belief(states, states=states, seen=30, terminal=(1,))
     possible = belief.sample(4, seed=1)
-    sample = Possibilities.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
+    sample = MultiMDP.from_transitions(np.stack([each.tensor for each in possible]), belief.mean)
     policies = rng.dirichlet(np.ones(2), size=(3, states))
     for policy, found in zip(policies, sample.mean_visits(policies)):
         steps = [np.einsum("sa,sat->st", policy, each.tensor) for each in possible]

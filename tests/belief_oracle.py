@@ -10,7 +10,7 @@ independent, hence with Z_m(T) = E[p(d_m | T, rho, c)] over the prior of rho and
 
 `by_quadrature` (two states, two actions) computes this with optimal values in closed form; `by_sampling` weights joint
 draws of everything by the likelihood, and finds optimal values by trying all policies. They share only what describes
-a problem (`unknown_examples.Example`) and its answer. Plain NumPy and SciPy. Meant for a few dozen choices: quadrature
+a problem (`belief_examples.Example`) and its answer. Plain NumPy and SciPy. Meant for a few dozen choices: quadrature
 does not keep likelihoods as logarithms.
 """
 

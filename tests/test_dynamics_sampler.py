@@ -1,7 +1,7 @@
-"""Moves of an unknown environment leave the posterior as it is, however slowly they explore it.
+"""Updates of uncertain dynamics leave the posterior as it is, however slowly they explore it.
 
 Truth and choices are drawn from the model, and a chain begins at the truth. That is a draw from the posterior, so if
-the moves are right, what they lead to is one as well: over many data sets, it has the distribution of the truth. No
+the updates are right, what they lead to is one as well: over many data sets, it has the distribution of the truth. No
 chain has to mix for that, and none has to be long.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import manymotives as mm
 from manymotives.assessment.simulators import _rule
 from manymotives.families import log_gammas
-from manymotives.inference.mcmc.chains import Chain
+from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.sweeps import gibbs_draws
 
 TASKS, STATES, ACTIONS = 3, 3, 2
@@ -40,7 +40,7 @@ MODELS = {
 
 
 def ways(model: Any, replications: int, error: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Quantities [N, Q] of the truth, and of where some rounds of moves lead from it."""
+    """Quantities [N, Q] of the truth, and of where some rounds of updates lead from it."""
     names, nothing = tuple(range(TASKS)), np.zeros((TASKS, STATES, ACTIONS))
     origin = model.target(PRIOR.mean, names, nothing)
     here, there = [], []
@@ -48,53 +48,58 @@ def ways(model: Any, replications: int, error: float = 0.0) -> tuple[np.ndarray,
         rng = np.random.default_rng([5, number])
         hyper = origin.draw_hyper(rng, 1)
         tasks = origin.draw_tasks(rng, hyper)[0]
-        moves = PRIOR.draws(1, rng)[0]
-        place = PRIOR.environment(moves)
+        transitions = PRIOR.draws(1, rng)[0]
+        place = PRIOR.environment(transitions)
         rule = _rule(model, origin, tasks)
         seen = mm.simulate(place, origin.rewards(tasks), rule, steps=10, seed=number, on=origin.on)
         target = model.target(PRIOR.after(seen), names, seen.counts.astype(float))
-        chain = Chain(gibbs_draws, target, target.num_coordinates, np.random.SeedSequence(number))
-        unknown = chain.unknown
-        assert unknown is not None
-        logs = _logs(rng, unknown, moves)
-        unknown.begin = lambda _, logs=logs, unknown=unknown, place=place: _begin(unknown, logs, place)  # type: ignore[method-assign]
-        chain._place(np.ascontiguousarray(tasks), hyper[0])
-        unknown.rows.kept[:] = 0.3
-        unknown.rows.concentration[:] += error
+        chain = MarkovChain(gibbs_draws, target, target.num_coordinates, np.random.SeedSequence(number))
+        dynamics = chain.dynamics
+        assert dynamics is not None
+        logs = _logs(rng, dynamics, transitions)
+        dynamics.begin = lambda _, logs=logs, dynamics=dynamics, place=place: _begin(dynamics, logs, place)  # type: ignore[method-assign]
+        chain._set_state(np.ascontiguousarray(tasks), hyper[0])
+        dynamics.rows.kept[:] = 0.3
+        dynamics.rows.concentration[:] += error
         here.append(quantities(origin, chain))
         for _ in range(2):
-            unknown.move(chain.rng, chain.anatomy, chain.data, chain.state)
+            dynamics.update(chain.rng, chain.layout, chain.data, chain.state)
         there.append(quantities(origin, chain))
-        again = target.log_likelihood(chain.state.tasks, np.arange(TASKS), PRIOR.environment(_all_moves(unknown)))
+        again = target.log_likelihood(chain.state.tasks, np.arange(TASKS), PRIOR.environment(_probabilities(dynamics)))
         np.testing.assert_allclose(chain.state.log_likelihood, again, rtol=1e-9, atol=1e-9)
     return np.array(here), np.array(there)
 
 
-def _logs(rng: np.random.Generator, unknown: Any, moves: np.ndarray) -> np.ndarray:
+def _logs(rng: np.random.Generator, dynamics: Any, transitions: np.ndarray) -> np.ndarray:
     """log x of the rows: their shares are the truth, their sums drawn given the belief."""
-    logs = np.log(np.maximum(moves, 1e-300))
-    pointers = unknown.belief.concentration.indptr
+    logs = np.log(np.maximum(transitions, 1e-300))
+    pointers = dynamics.belief.concentration.indptr
     for begin, end in pairwise(pointers):
-        logs[begin:end] += log_gammas(rng, unknown.rows.concentration[begin:end].sum()[None, None])[0, 0]
+        logs[begin:end] += log_gammas(rng, dynamics.rows.concentration[begin:end].sum()[None, None])[0, 0]
     return logs
 
 
-def _begin(unknown: Any, logs: np.ndarray, place: mm.Environment) -> mm.Environment:
-    unknown.rows.logs[:] = logs
-    unknown._tell_world()
+def _begin(dynamics: Any, logs: np.ndarray, place: mm.Environment) -> mm.Environment:
+    dynamics.rows.logs[:] = logs
+    dynamics._update_world()
     return place
 
 
-def _all_moves(unknown: Any) -> np.ndarray:
-    return unknown.belief.normalised(unknown.rows.logs)
+def _probabilities(dynamics: Any) -> np.ndarray:
+    return dynamics.belief.normalised(dynamics.rows.logs)
 
 
-def quantities(origin: Any, chain: Chain) -> np.ndarray:
-    """What is compared: rewards, hyperparameters, moves, how rewards and moves go together, likelihoods."""
-    state, moves = chain.state, _all_moves(chain.unknown)
+def quantities(origin: Any, chain: MarkovChain) -> np.ndarray:
+    """What is compared: rewards, hyperparameters, transitions, how rewards and transitions go together, likelihoods."""
+    state, transitions = chain.state, _probabilities(chain.dynamics)
     rewards = origin.rewards(state.tasks)
-    both = [rewards[0, 0] * moves[0], rewards[0, 1] * moves[1], rewards[1, 2] * moves[-1], rewards[2, 0] * moves[-3]]
-    return np.concatenate([rewards.ravel(), state.hyper.ravel(), moves, both, [state.log_likelihood.sum()]])
+    both = [
+        rewards[0, 0] * transitions[0],
+        rewards[0, 1] * transitions[1],
+        rewards[1, 2] * transitions[-1],
+        rewards[2, 0] * transitions[-3],
+    ]
+    return np.concatenate([rewards.ravel(), state.hyper.ravel(), transitions, both, [state.log_likelihood.sum()]])
 
 
 def furthest(here: np.ndarray, there: np.ndarray) -> float:

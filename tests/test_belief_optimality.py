@@ -8,7 +8,7 @@ import pytest
 
 import manymotives as mm
 import plain_optimality as plain
-from manymotives.planning import BeliefContest
+from manymotives.planning import BeliefPlannedRewards
 from manymotives.planning.belief import generator
 from places import HOUSE, TRIANGLE
 
@@ -49,31 +49,31 @@ def test_losses_are_those_of_plain_loops(environment, on):
 
     choices = [np.flatnonzero(row) if row.any() else [0] for row in environment.available]
     every = [np.eye(2)[list(each)] for each in itertools.product(*choices)]
-    contest = BeliefContest.between(belief, rewards, on=on, environments=count, rng=generator(3))
+    planned = BeliefPlannedRewards.of_rewards(belief, rewards, on=on, environments=count, rng=generator(3))
     found = mm.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3)
     for j, reward in enumerate(rewards):
         reachable = np.max([value(policy, reward) for policy in every], axis=0)
         known = [plain.optimal_value(T, environment.available, environment.discount, reward) for T in possible]
-        assert np.abs(contest.best[j] - reachable).max() < ROUNDING  # so few policies: the best is among those found
-        assert np.abs(contest.upper[j] - np.mean(known, axis=0)).max() < ROUNDING
+        assert np.abs(planned.best[j] - reachable).max() < ROUNDING  # so few policies: the best is among those found
+        assert np.abs(planned.upper[j] - np.mean(known, axis=0)).max() < ROUNDING
         for i, policy in enumerate(policies):
             assert found[i, j] == pytest.approx(max(0.0, (reachable - value(policy, reward)).max()), abs=ROUNDING)
     unitless = mm.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3, scale_free=True)
-    assert np.abs(unitless * contest.spans - found).max() < ROUNDING
+    assert np.abs(unitless * planned.spans - found).max() < ROUNDING
     some = np.array([3, 1])
-    assert np.array_equal(contest.among(some).losses(policies), contest.losses(policies)[:, some])
+    assert np.array_equal(planned.among(some).losses(policies), planned.losses(policies)[:, some])
 
 
 def test_better_than_the_best_found_is_no_loss():
     """Where the mark is too low, a policy above it in every state loses nothing; one above it in some, what it
     misses in others."""
     belief, rng = vague(TRIANGLE), np.random.default_rng(1)
-    contest = BeliefContest.between(belief, rng.random((1, 3)), environments=5, rng=rng)
+    planned = BeliefPlannedRewards.of_rewards(belief, rng.random((1, 3)), environments=5, rng=rng)
     policies = some_policies(TRIANGLE, 20, rng)
-    low = replace(contest, best=contest.best - 100.0)
+    low = replace(planned, best=planned.best - 100.0)
     assert (low.losses(policies) == 0).all()
-    dented = replace(contest, best=contest.best - [100.0, 0.0, 0.0])
-    assert (dented.losses(policies) <= contest.losses(policies)).all()
+    dented = replace(planned, best=planned.best - [100.0, 0.0, 0.0])
+    assert (dented.losses(policies) <= planned.losses(policies)).all()
     assert (dented.losses(policies) > 0).all()
 
 

@@ -1,4 +1,4 @@
-"""Tiny problems with unknown transitions, on which to hold a sampler against `unknown_oracle`.
+"""Tiny problems with unknown transitions, on which to hold a sampler against `belief_oracle`.
 
 They are chosen so that wrong treatments of the transitions are plainly wrong: to plug in their mean, to keep their
 prior whatever agents choose, to let every task have transitions of its own.

@@ -1,4 +1,4 @@
-"""Concentrations moved with rewards too faint to be seen: exact where nothing is seen, and where something is."""
+"""Collapsed updates of concentrations: exact without choices, and with some."""
 
 import numpy as np
 import pytest

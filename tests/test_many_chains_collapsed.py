@@ -1,4 +1,4 @@
-"""Concentrations moved with rewards too faint to be seen, in JAX."""
+"""Collapsed updates of concentrations and swap moves, in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -8,21 +8,21 @@ import scipy.special as sc
 import scipy.stats as st
 
 import manymotives as mm
-from manymotives.inference.many_chains import collapsed as device_faint
+from manymotives.inference.many_chains import collapsed
 from manymotives.inference.many_chains.collapsed import (
     CEILING,
-    Place,
+    CentredState,
     _below,
     _log_series,
-    exchange,
-    has_faint,
-    move_faint,
+    collapsed_update,
+    has_collapsed_update,
+    swap,
 )
 from manymotives.inference.many_chains.density import populations_at
-from manymotives.inference.many_chains.layout import data_of, layout_of
+from manymotives.inference.many_chains.layout import data_of, static_layout_of
 from manymotives.inference.mcmc import noncentred
 from manymotives.inference.mcmc.collapsed import _log_series as compiled_series
-from manymotives.inference.mcmc.density import latent_draws
+from manymotives.inference.mcmc.density import noncentred_draws
 
 RATE, CHAINS = 5.0, 4000
 
@@ -53,25 +53,25 @@ def moved(target, rng, moves=12):
     """Concentrations and log x [C, …] of chains that begin with exact draws from the prior, before and after."""
     hyper = target.draw_hyper(rng, CHAINS)
     tasks = target.draw_tasks(rng, hyper)
-    layout, data = layout_of(target), jax.tree.map(jnp.asarray, data_of(target))
-    assert has_faint(layout)
-    hyper_z, _ = latent_draws(target.anatomy, hyper, tasks)
+    layout, data = static_layout_of(target), jax.tree.map(jnp.asarray, data_of(target))
+    assert has_collapsed_update(layout)
+    hyper_z, _ = noncentred_draws(target.layout, hyper, tasks)
     hyper_z, u = (jnp.asarray(each.transpose(2, 1, 0)) for each in (hyper_z, tasks))
     actions = jnp.zeros((target.environment.num_states, target.num_tasks, CHAINS), jnp.int32)
-    likelihood, lift, actions = device_faint.choices(layout, data, u, actions)
+    likelihood, likelihood_gradient, actions = collapsed.choices(layout, data, u, actions)
 
     @jax.jit
     def step(place, key):
         keys = jax.random.split(key)
-        place = move_faint(layout, data, place, keys[0])
+        place = collapsed_update(layout, data, place, keys[0])
         _, values, _ = populations_at(layout, data, place.hyper_z)
-        return exchange(layout, data, values, place, keys[1])
+        return swap(layout, data, values, place, keys[1])
 
-    place = Place(hyper_z, u, likelihood, lift, actions)
+    place = CentredState(hyper_z, u, likelihood, likelihood_gradient, actions)
     for key in jax.random.split(jax.random.key(1), moves):
         place = step(place, key)
     after = target.natural_hyper(
-        np.stack([[noncentred.placed(0, z, 1.0, RATE)[0] for z in row] for row in np.asarray(place.hyper_z[:, 0])]).T
+        np.stack([[noncentred.centred(0, z, 1.0, RATE)[0] for z in row] for row in np.asarray(place.hyper_z[:, 0])]).T
     )
     return target.natural_hyper(hyper[:, 0]), after, tasks, np.asarray(place.u).transpose(2, 1, 0)
 
@@ -90,7 +90,7 @@ def test_the_prior_stays_as_it_is_where_choices_say_nothing():
 
 @pytest.mark.long
 def test_a_wrong_density_is_seen(monkeypatch):
-    """The control: without the faint ones' share of the density, concentrations do not stay."""
-    monkeypatch.setattr(device_faint, "_log_series", lambda shape, x: 9.0 * shape)
+    """The control: without the negligible rewards' part of the density, concentrations do not stay."""
+    monkeypatch.setattr(collapsed, "_log_series", lambda shape, x: 9.0 * shape)
     _, after, _, _ = moved(bound(), np.random.default_rng(0))
     assert min(st.kstest(after[:, k], st.gamma(1.0, scale=1 / RATE).cdf).pvalue for k in range(3)) < 1e-6

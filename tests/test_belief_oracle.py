@@ -9,8 +9,8 @@ import pytest
 from scipy import special, stats
 
 import grid_posterior
-from unknown_examples import ALL_ROWS, ONE_ROW, THREE_STATE_EXAMPLES, THREE_STATES, TWO_ROWS, TWO_STATE_EXAMPLES
-from unknown_oracle import action_values, advantages, by_quadrature, by_sampling, optimal_values
+from belief_examples import ALL_ROWS, ONE_ROW, THREE_STATE_EXAMPLES, THREE_STATES, TWO_ROWS, TWO_STATE_EXAMPLES
+from belief_oracle import action_values, advantages, by_quadrature, by_sampling, optimal_values
 
 EXAMPLES = TWO_STATE_EXAMPLES | THREE_STATE_EXAMPLES
 STANDARD_ERRORS = 4.5  # a hundred or so correlated comparisons an example: by chance in about one run of a thousand

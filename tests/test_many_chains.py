@@ -17,19 +17,19 @@ from manymotives.inference import Progress
 from manymotives.inference.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.inference.many_chains.choices import _inverse
 from manymotives.inference.many_chains.density import (
-    judge_given_tasks,
-    judge_populations,
-    judge_tasks,
+    log_density_given_tasks,
+    log_density_of_populations,
+    log_density_of_tasks,
     populations_at,
     summaries_of,
     tasks_at,
 )
-from manymotives.inference.many_chains.families import latent, log_gamma_draws, placed
+from manymotives.inference.many_chains.families import centred, log_gamma_draws, noncentred
 from manymotives.inference.many_chains.hmc import on
-from manymotives.inference.many_chains.layout import data_of, layout_of
+from manymotives.inference.many_chains.layout import data_of, static_layout_of
 from manymotives.inference.mcmc import sweeps
-from manymotives.inference.mcmc.density import latent_room, path_judge
-from manymotives.inference.mcmc.noncentred import latent as compiled_latent
+from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
+from manymotives.inference.mcmc.noncentred import noncentred as compiled_noncentred
 from manymotives.planning.warm_start import world_of
 from places import HOUSE, TRIANGLE
 
@@ -71,13 +71,13 @@ def test_inverses_two_columns_at_a_time(states):
 def compiled(target, hyper_z, task_z):
     """Densities and gradients that the compiled chains have, for z [C, G, H] and [C, M, D]."""
     world = world_of(target.environment)
-    data = sweeps.data_of(target, world, follows_paths=True)
-    names = ("task_density", "population_density", "task_slope", "population_slope")
+    data = sweeps.data_of(target, world, is_hamiltonian=True)
+    names = ("task_density", "population_density", "task_gradient", "population_gradient")
     found = []
     for populations, tasks in zip(hyper_z, task_z):
-        room = latent_room(world, target.anatomy, target.num_tasks, target.num_groups)
-        path_judge(world, target.anatomy, data, room, populations, tasks)
-        found.append([getattr(room, name).copy() for name in names])
+        workspace = density_workspace(world, target.layout, target.num_tasks, target.num_groups)
+        log_density_and_gradient(world, target.layout, data, workspace, populations, tasks)
+        found.append([getattr(workspace, name).copy() for name in names])
     return [np.stack(each) for each in zip(*found)]
 
 
@@ -98,7 +98,7 @@ def test_densities_and_gradients_are_those_of_the_compiled_chains(reward, sharin
     task_z = rng.normal(size=(CHAINS, target.num_tasks, target.num_coordinates))
     expected = compiled(target, hyper_z, task_z)
 
-    layout, data = layout_of(target), data_of(target)
+    layout, data = static_layout_of(target), data_of(target)
     populations, tasks = (each.transpose(2, 1, 0) for each in (hyper_z, task_z))
     actions = np.zeros((3, target.num_tasks, CHAINS), dtype=np.int32)
     for ours, theirs, tolerance in zip(ours_at(layout, data, populations, tasks, actions), expected, TOLERANCES):
@@ -116,9 +116,9 @@ def test_known_temperatures_and_lapses():
 @partial(jax.jit, static_argnums=0)
 def ours_at(layout, data, populations, tasks, actions):
     _, values, _ = populations_at(layout, data, populations)
-    of_tasks = judge_tasks(layout, data, values, tasks, (None, None, actions), again=False)
-    of_populations = judge_populations(layout, data, populations, tasks, of_tasks[2:], again=True)
-    return of_tasks.density, of_populations.density, of_tasks.slope, of_populations.slope
+    of_tasks = log_density_of_tasks(layout, data, values, tasks, (None, None, actions), again=False)
+    of_populations = log_density_of_populations(layout, data, populations, tasks, of_tasks[2:], again=True)
+    return of_tasks.density, of_populations.density, of_tasks.gradient, of_populations.gradient
 
 
 @pytest.mark.parametrize("reward", ["Gaussian", pytest.param("Dirichlet", marks=pytest.mark.long)])
@@ -128,14 +128,14 @@ def test_populations_given_their_tasks_have_the_slope_of_their_density(reward):
         "Dirichlet": mm.RewardPolicyModel(),
     }
     bound = models[reward].bind(HOUSE, demonstrations(HOUSE))
-    layout, data = layout_of(bound), jax.tree.map(jax.numpy.asarray, data_of(bound))
+    layout, data = static_layout_of(bound), jax.tree.map(jax.numpy.asarray, data_of(bound))
     rng = np.random.default_rng(1)
     task_z = rng.normal(size=(bound.num_coordinates, bound.num_tasks, 1))
     z = rng.normal(size=(bound.num_hyper, bound.num_groups, 1))
     _, values, _ = populations_at(layout, data, jax.numpy.asarray(z))
     u = np.asarray(tasks_at(layout, data, values, jax.numpy.asarray(task_z))[0])
     summaries = summaries_of(layout, data, values, jax.numpy.asarray(u), jax.numpy.asarray(task_z))
-    at = jax.jit(lambda z: judge_given_tasks(layout, data, z, summaries))
+    at = jax.jit(lambda z: log_density_given_tasks(layout, data, z, summaries))
     _, slope = at(z)
     for j in range(bound.num_hyper):
         step = np.zeros_like(z)
@@ -157,20 +157,20 @@ def slope_of_h(layout, data, z):
     total = 0.0
     for run in layout.hyper_runs:
         a, b = (data.hyper_constants[run.begin : run.end, k][:, None, None] for k in range(2))
-        total += float(np.log(placed(run.family, z[run.begin : run.end], a, b)[1]).sum())
+        total += float(np.log(centred(run.family, z[run.begin : run.end], a, b)[1]).sum())
     return total
 
 
 @pytest.mark.parametrize("family", [GAMMA, BETA])
-def test_latent_coordinates_are_found_however_small_the_parameters(family):
+def test_noncentred_coordinates_are_found_however_small_the_parameters(family):
     rng = np.random.default_rng(0)
     a, b = np.exp(rng.uniform(np.log(1e-6), np.log(1e4), size=(2, 2000)))
     z, guess = rng.normal(scale=3.0, size=(2, 2000))
-    u, _ = placed(family, z, a, b)
-    found = np.asarray(jax.jit(lambda *given: latent(family, *given))(u, a, b, guess))
-    again, slope = placed(family, found, a, b)
+    u, _ = centred(family, z, a, b)
+    found = np.asarray(jax.jit(lambda *given: noncentred(family, *given))(u, a, b, guess))
+    again, slope = centred(family, found, a, b)
     assert np.all(np.abs(again - u) <= 1e-9 * (np.abs(np.asarray(u)) + np.asarray(slope)))
-    theirs = [compiled_latent(family, float(u[n]), a[n], b[n], 0.0) for n in range(0, 2000, 100)]
+    theirs = [compiled_noncentred(family, float(u[n]), a[n], b[n], 0.0) for n in range(0, 2000, 100)]
     np.testing.assert_allclose(found[::100], theirs, rtol=1e-6, atol=1e-6)
 
 
