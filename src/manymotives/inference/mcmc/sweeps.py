@@ -22,15 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from manymotives.families import (
-    BETA,
-    draw,
-    is_location_scale,
-    location,
-    log_kernel,
-    natural,
-    standardised,
-)
+from manymotives.families import BETA, draw, is_location_scale, location, log_kernel, natural, standardised
 from manymotives.inference.mcmc.collapsed import collapsed_update
 from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
 from manymotives.inference.mcmc.hamiltonian import population_trajectories, start_trajectories, task_trajectories
