@@ -2,7 +2,8 @@
 
 Chains restore their state, so however a run is cut into blocks, its draws are the same, bit for bit, as those of
 `mm.fit`. Importance samplers run in blocks of a fixed size, each with random numbers of its own. What cannot go on
-(warm-up; empirical Bayes; the policy-optimality model) begins again, with the same seed, and so with the same result.
+(warm-up; empirical Bayes; chains on a device; the policy-optimality model) begins again with the same seed, and so has
+the same result.
 """
 
 import hashlib

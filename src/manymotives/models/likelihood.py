@@ -10,14 +10,16 @@ import numpy as np
 from manymotives.jit import compiled, inner
 from manymotives.planning.simd import WIDTH, exponential, load, spread, store
 
-COLDEST = -27.0  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
-HOTTEST = 300.0  # log c above which only best actions are chosen, and products with values overflow
+SMALLEST_LOG_C = (
+    -27.0
+)  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
+LARGEST_LOG_C = 300.0  # log c above which only best actions are chosen, and products with values overflow
 
 
 @inner
 def inverse_temperature(log_temperature):
     """c, from log c; the same beyond either end, where choices are the same."""
-    return math.exp(min(max(log_temperature, COLDEST), HOTTEST))
+    return math.exp(min(max(log_temperature, SMALLEST_LOG_C), LARGEST_LOG_C))
 
 
 @inner

@@ -21,7 +21,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
-from manymotives.models.likelihood import COLDEST, HOTTEST, log_likelihoods
+from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.planning import plan
@@ -150,7 +150,7 @@ class Target:
 
     def felt_temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """The same within the range in which they change choices: what plans and likelihoods are computed with."""
-        return self._temperatures(u, owner, COLDEST, HOTTEST)
+        return self._temperatures(u, owner, SMALLEST_LOG_C, LARGEST_LOG_C)
 
     def _temperatures(self, u: np.ndarray, owner: np.ndarray, least: float, largest: float) -> np.ndarray:
         index = self.layout.temperature

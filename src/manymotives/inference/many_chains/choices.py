@@ -17,7 +17,7 @@ from jax import lax
 
 from manymotives.inference.many_chains.families import natural
 from manymotives.inference.many_chains.layout import Data, StaticLayout
-from manymotives.models.likelihood import COLDEST, HOTTEST
+from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import FIXED
 from manymotives.planning.problem import rounding
@@ -32,7 +32,7 @@ def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any
     rewards, rewards_to_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
-        temperature = jnp.exp(jnp.clip(u[layout.temperature], COLDEST, HOTTEST))
+        temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
     plan = _plan(layout, data, rewards, temperature, actions)
     likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
 
@@ -48,7 +48,7 @@ def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any
             exists = data.allowed[:, :, None, None]
             expected = (plan.policy * jnp.where(exists, plan.q, 0.0)).sum(axis=1)
             by_temperature = by_temperature + (value_adjoint * (expected - plan.value)).sum(axis=0) / temperature
-        inside = (u[layout.temperature] > COLDEST) & (u[layout.temperature] < HOTTEST)
+        inside = (u[layout.temperature] > SMALLEST_LOG_C) & (u[layout.temperature] < LARGEST_LOG_C)
         gradient.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
     found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
     return found, jnp.concatenate(gradient + lapse_gradient), plan.actions

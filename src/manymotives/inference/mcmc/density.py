@@ -28,7 +28,7 @@ from manymotives.inference.mcmc.noncentred import (
 from manymotives.inference.mcmc.proposals import plan_proposals
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
-from manymotives.models.likelihood import COLDEST, HOTTEST, weights_workspace
+from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, weights_workspace
 from manymotives.models.rewards import NORMALISED
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
@@ -289,7 +289,7 @@ def _choice_likelihoods(world, layout, data, workspace):
             likelihood_gradient[m, lapse_index] = by_lapse * lapse * (1.0 - lapse)
     adjoint(world, plans, policies, q_gradient, value_adjoint, num_tasks)
     for m in range(num_tasks):
-        if temperature_index >= 0 and COLDEST < tasks[m, temperature_index] < HOTTEST:
+        if temperature_index >= 0 and SMALLEST_LOG_C < tasks[m, temperature_index] < LARGEST_LOG_C:
             if is_soft:  # v = log Σ exp(c q) / c depends on c, with q held
                 for s in range(num_states):
                     expected = 0.0
