@@ -40,7 +40,7 @@ class Calibration:
     def p_values(self) -> pd.Series:
         """For each quantity, how often a calibrated sampler would look this far from uniform.
 
-        The smaller, doubled, of two Kolmogorov–Smirnov tests: of the places, which sees bias, and of their distances
+        The smaller, doubled, of two Kolmogorov–Smirnov tests: of the ranks, which sees bias, and of their distances
         from the middle, which sees posteriors that are too narrow or too wide.
         """
         found = {}

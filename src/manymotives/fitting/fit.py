@@ -142,7 +142,7 @@ def fit(
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
     seed = int(seed)
-    belief, environment = split_environment(environment)
+    belief, environment = _split_environment(environment)
     target: Any = model.bind(belief or environment, demonstrations)
     record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
     state = None if start is None else _state_of(start, model, chosen, belief or environment, demonstrations)
@@ -173,7 +173,7 @@ def fit(
     return way.posterior(data, model, environment, belief)
 
 
-def split_environment(place: Place) -> tuple[DynamicsBelief | None, Environment]:
+def _split_environment(place: Place) -> tuple[DynamicsBelief | None, Environment]:
     """What is not known of the environment, if anything, and what is."""
     belief = place if isinstance(place, DynamicsBelief) and place.is_uncertain.any() else None
     return belief, known_part(place)
@@ -293,7 +293,7 @@ def _state_of(
     demonstrations: Demonstrations,
 ) -> dict[str, Any]:
     """The sampler's state in an earlier posterior, if it can be gone on from."""
-    belief, environment = split_environment(environment)
+    belief, environment = _split_environment(environment)
     earlier, attrs = start.environment, start.data.attrs
     counts = start.data["observed_data"].dataset["counts"].values
     same = (

@@ -10,10 +10,8 @@ import numpy as np
 from manymotives.jit import compiled, inner
 from manymotives.planning.simd import WIDTH, exponential, load, spread, store
 
-SMALLEST_LOG_C = (
-    -27.0
-)  # log c below which choices are uniform to the last bit anyone could see, and soft plans overflow
-LARGEST_LOG_C = 300.0  # log c above which only best actions are chosen, and products with values overflow
+SMALLEST_LOG_C = -27.0  # below it choices are uniform to the last bit anyone could see, and soft plans overflow
+LARGEST_LOG_C = 300.0  # above it only best actions are chosen, and products with values overflow
 
 
 @inner

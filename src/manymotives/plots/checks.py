@@ -26,7 +26,7 @@ def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
 
 
 def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
-    """How far the truth's places are from uniform: their distribution function less the diagonal, by quantity.
+    """How far the truth's ranks are from uniform: their distribution function less the diagonal, by quantity.
 
     Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
     """
