@@ -20,9 +20,9 @@ from arviz_stats import ess, rhat
 
 import manymotives as mm
 from benchmarks.harness import Record, machine, peak_memory
-from manymotives.inference import Draws, Progress
+from manymotives.inference import Progress
 from manymotives.inference.many_chains.hmc import on
-from manymotives.posterior.labelling import watched_reward_policy
+from manymotives.posterior.labelling.reward_policy import watched_reward_policy
 
 RHAT, BULK, TAIL = 1.01, 400, 300
 FRESH = (401, 402, 403)  # problems that nothing was tuned on; others again once these have been looked at too often
@@ -69,12 +69,14 @@ def fitted(
     model, environment, demonstrations = made
     target = model.bind(environment, demonstrations)
     begin = time.perf_counter()
-    draws: Draws = method.run(target, seed=seed, progress=Progress(False))
+    state, draws = method.advance(method.init(target, seed), method.draws, Progress(False))
     spent, rounds = time.perf_counter() - begin, 1
     figures = worst(watched_reward_policy(draws, model, target, demonstrations))
     while not good(figures) and rounds < method.max_rounds:
         begin = time.perf_counter()
-        draws = draws.followed_by(method.run(target, seed=seed, progress=Progress(False), state=draws.state))
+        assert state is not None
+        state, more = method.advance(state, method.draws, Progress(False))
+        draws = draws.followed_by(more)
         spent += time.perf_counter() - begin
         rounds += 1
         figures = worst(watched_reward_policy(draws, model, target, demonstrations))

@@ -13,7 +13,7 @@ import numpy as np
 import manymotives as mm
 from benchmarks.harness import Row, first_call, peak_memory, seconds, side_by_side
 from benchmarks.literal import plain_chain, run_literal, tuned_chain
-from manymotives.inference import Draws, Progress
+from manymotives.inference import Progress, RunState, sample
 from manymotives.models import Target
 from manymotives.planning import warm_start as warm
 
@@ -42,7 +42,7 @@ def against_the_authors() -> Iterator[Row]:
     for method in (mm.Metropolis, mm.Gibbs):
         compile_seconds = first_call(lambda: _warm(method, target))  # noqa: B023
         settings = method(chains=2, draws=200, warmup=0, thin=10)
-        ours = partial(settings.run, target, seed=0, progress=QUIET, state=_warm(method, target).state)
+        ours = partial(settings.advance, _warm(method, target), settings.draws, QUIET)
         updates = settings.chains * settings.draws * settings.thin * TASKS * MOVES
         for name, chain in peers:
             theirs = partial(run_literal, chain, environment.tensor, DISCOUNT, data, prior)
@@ -99,8 +99,7 @@ def steps_do_not_matter() -> Iterator[Row]:
         for steps in (1_000_000, 10):
             target = mm.RewardPolicyModel().bind(*_problem(TASKS, steps))
             settings = method(chains=2, draws=100, warmup=0, thin=10)
-            state = _warm(method, target).state
-            works.append(partial(settings.run, target, seed=0, progress=QUIET, state=state))
+            works.append(partial(settings.advance, _warm(method, target), settings.draws, QUIET))
         many, few, ratio = side_by_side(works[0], works[1])
         yield Row(
             name=f"{method.__name__}, a draw (10 sweeps) from T = 10⁶ steps a task; peer: from T = 10",
@@ -120,9 +119,8 @@ def growth_in_tasks() -> Iterator[Row]:
     for tasks in (10, 100, 1_000):
         environment, demonstrations = _problem(tasks, STEPS)
         target = mm.RewardPolicyModel().bind(environment, demonstrations)
-        state = _warm(mm.Gibbs, target).state
         settings = mm.Gibbs(chains=2, draws=max(2, 4_000 // tasks), warmup=0, thin=1)
-        work = partial(settings.run, target, seed=0, progress=QUIET, state=state)
+        work = partial(settings.advance, _warm(mm.Gibbs, target), settings.draws, QUIET)
         found[tasks] = min(seconds(work, 0.5) for _ in range(5)) / (settings.chains * settings.draws * tasks) * 1e6
     for tasks, cost in found.items():
         ratio = cost / found[100]
@@ -159,7 +157,7 @@ def patient_agents() -> Row:
             _warm(mm.HMC, target)
             settings = mm.HMC(chains=4, draws=draws, warmup=draws)
             begin = time.process_time()
-            settings.run(target, seed=0, progress=QUIET)
+            sample(settings, target, seed=0)
             found.append((time.process_time() - begin) / (2 * draws))
     ratio = found[1] / found[0]
     return Row(
@@ -193,5 +191,7 @@ def _problem(tasks: int, steps: int) -> tuple[mm.Environment, mm.Demonstrations]
     return environment, mm.simulate(environment, rewards, mm.Softmax(8.0), steps=steps, seed=0)
 
 
-def _warm(method: Any, target: Target) -> Draws:
-    return method(chains=2, draws=1, warmup=300, thin=1).run(target, seed=0, progress=QUIET)
+def _warm(method: Any, target: Target) -> RunState:
+    """Two chains after their warm-up."""
+    settings = method(chains=2, draws=1, warmup=300, thin=1)
+    return settings.advance(settings.init(target, 0), 1, QUIET)[0]

@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.cli import app
 from manymotives.fitting.fit import method_of
-from manymotives.fitting.records import record_of
+from manymotives.io.records import record_of
 from manymotives.posterior import Posterior
 from manymotives.posterior.archive import unpacked_state
 from spoilt_files import ANY, CASES, cases_of

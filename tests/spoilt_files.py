@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 
 import manymotives as mm
-from manymotives.fitting.records import record_of
 from manymotives.io.netcdf import LENGTH, LINE, MARK
+from manymotives.io.records import record_of
 
 REFUSED, SAME, ANY = "refused", "refused, or as it was", "refused, or read"  # what must come of a file
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 import manymotives as mm
 from manymotives.fitting.fit import method_of
-from manymotives.fitting.records import record_of
+from manymotives.io.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 
 CHAIN = mm.worlds.Chain(states=3)

@@ -10,7 +10,9 @@ from scipy import stats
 
 import manymotives as mm
 from manymotives.fitting.checkpoints import fit_in_blocks, identity_of
-from manymotives.inference import Progress
+from manymotives.fitting.run import Run
+from manymotives.inference import Progress, RunState
+from manymotives.models import Target
 
 NOTHING = np.zeros((3, 2, 3))
 PRIOR = mm.DynamicsBelief(NOTHING, discount=0.9, prior=2.0)
@@ -170,9 +172,9 @@ def test_posteriors_come_back_and_go_on(tmp_path):
         )
     with pytest.raises(mm.errors.InputError, match="another model, environment or other data"):
         mm.fit(MODEL, PRIOR, CHOICES, SHORT, start=loaded, progress=False)
-    blocks = fit_in_blocks(MODEL, belief, CHOICES, SHORT, tmp_path / "run.nc", every=0.0, progress=False)
+    blocks = fit_in_blocks(Run(MODEL, belief, CHOICES, SHORT), tmp_path / "run.nc", every=0.0, progress=False)
     np.testing.assert_array_equal(blocks.data["posterior"]["transition"].values, whole.data["posterior"]["transition"])
-    one, other = (identity_of(MODEL, place, CHOICES, SHORT, 0)["environment"] for place in (belief, belief.mean))
+    one, other = (identity_of(Run(MODEL, place, CHOICES, SHORT))["environment"] for place in (belief, belief.mean))
     assert one != other
 
 
@@ -200,10 +202,18 @@ class PlugIn:
     """Takes the belief's mean for the truth: what must come out as too sure."""
 
     method: Any
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = True
 
-    def run(self, target: Any, *, seed: int, progress: Progress, state: Any = None) -> Any:
-        return self.method.run(replace(target, belief=None), seed=seed, progress=progress)
+    @property
+    def draws(self) -> int:
+        return int(self.method.draws)
+
+    def init(self, target: Any, seed: int) -> RunState:
+        return self.method.init(replace(target, belief=None), seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> Any:
+        return self.method.advance(state, draws, progress)
 
 
 @pytest.mark.parametrize(

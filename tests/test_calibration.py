@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from manymotives.inference import Draws
+from manymotives.inference import Draws, RunState
+from manymotives.models import Target
 from places import TRIANGLE
 
 FAILURE = 0.01
@@ -82,11 +83,16 @@ class PriorProposals:
     """
 
     corrected: bool
+    draws: int = 40
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = True
 
-    def run(self, target, *, seed, progress, state=None):
-        rng = np.random.default_rng(seed)
+    def init(self, target, seed):
+        return RunState(target, seed)
+
+    def advance(self, state, draws, progress):
+        target, rng = state.target, np.random.default_rng(state.seed)
         owner = np.arange(target.num_tasks)
         hyper = np.zeros((1, target.num_groups, 0))
         here = target.draw_tasks(rng, hyper)[0]
@@ -99,10 +105,10 @@ class PriorProposals:
             moves = np.log(rng.random(len(owner))) < new - height
             here, height = np.where(moves[:, None], there, here), np.where(moves, new, height)
             kept.append(here)
-        tasks = np.stack(kept[100::35])[None]
+        tasks = np.stack(kept[100::35])[None, :draws]
         shape = tasks.shape[:2]
         likelihood = target.log_likelihood(tasks[0].reshape(-1, tasks.shape[-1]), np.tile(owner, shape[1]))
-        return Draws(tasks, np.zeros((*shape, target.num_groups, 0)), likelihood.reshape(*shape, -1))
+        return None, Draws(tasks, np.zeros((*shape, target.num_groups, 0)), likelihood.reshape(*shape, -1))
 
     def _height(self, target, u, owner):
         height = target.log_likelihood(u, owner)

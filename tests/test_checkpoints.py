@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import manymotives as mm
 from manymotives.cli import app
 from manymotives.fitting.checkpoints import _presses, earlier_run, fit_in_blocks, identity_of, is_unfinished
+from manymotives.fitting.run import Run
 from manymotives.inference import InParts
 from manymotives.inference.progress import Report
 
@@ -29,7 +30,7 @@ METHODS = [
 
 
 def blocks(method, path, **options):
-    return fit_in_blocks(MODEL, FIELD, DATA, method, path, seed=3, progress=False, **options)
+    return fit_in_blocks(Run(MODEL, FIELD, DATA, method, seed=3), path, progress=False, **options)
 
 
 class Killed(Exception):
@@ -79,9 +80,9 @@ def test_importance_samplers_run_in_seeded_blocks(tmp_path, monkeypatch):
 def test_what_cannot_be_cut_runs_once_and_gives_what_fit_gives(tmp_path):
     model = mm.PolicyOptimalityModel()
     method = mm.OptimalityMonteCarlo(draws=20, num_rewards=50)
-    made = fit_in_blocks(model, FIELD, DATA, method, tmp_path / "run.nc", seed=1, progress=False)
+    made = fit_in_blocks(Run(model, FIELD, DATA, method, seed=1), tmp_path / "run.nc", progress=False)
     np.testing.assert_array_equal(made.rewards, mm.fit(model, FIELD, DATA, method, seed=1, progress=False).rewards)
-    again = fit_in_blocks(model, FIELD, DATA, method, tmp_path / "run.nc", seed=1, resume=True, progress=False)
+    again = fit_in_blocks(Run(model, FIELD, DATA, method, seed=1), tmp_path / "run.nc", resume=True, progress=False)
     np.testing.assert_array_equal(made.rewards, again.rewards)
 
 
@@ -109,11 +110,16 @@ def test_another_run_is_not_gone_on_with(tmp_path):
     }
     method = mm.Gibbs(chains=2, draws=120, warmup=2, thin=1)
     given = {"model": MODEL, "environment": FIELD, "table of choices": DATA, "method": method, "seed": 3}
+
+    def identity_with(**changed):
+        *parts, seed = (given | changed).values()
+        return identity_of(Run(*parts, seed=seed))
+
     for part, value in other.items():
-        identity = identity_of(*(given | {part: value}).values())
+        identity = identity_with(**{part: value})
         with pytest.raises(mm.errors.InputError, match=f"holds another run, with another {part}"):
             earlier_run(path, identity)
-    assert earlier_run(path, identity_of(*given.values())) is not None
+    assert earlier_run(path, identity_with()) is not None
 
 
 @pytest.mark.long

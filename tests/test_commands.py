@@ -141,7 +141,7 @@ def test_stopping_by_hand_is_exit_code_130(example, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     folder, _ = example
-    monkeypatch.setattr("manymotives.fitting.checkpoints.fit", stopped)
+    monkeypatch.setattr("manymotives.fitting.run.Run.advance", stopped)
     result = run("fit", folder / "choices.csv", "--out", tmp_path / "run.nc")
     assert result.exit_code == 130
     assert result.output.endswith("Stopped. Nothing was written.\n")

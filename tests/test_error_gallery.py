@@ -25,7 +25,7 @@ import manymotives as mm
 from manymotives.experiments import PANELS, reproduce, runner
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.store import opened
-from manymotives.fitting.records import record_of
+from manymotives.io.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.scoring import Score

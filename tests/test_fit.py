@@ -17,7 +17,7 @@ from scipy import special, stats
 import manymotives as mm
 from cases import in_turn
 from manymotives import families
-from manymotives.inference import Progress
+from manymotives.inference import sample
 from manymotives.inference.importance import effective_size, pareto_k, resampled
 from manymotives.planning import plan
 from places import HOUSE
@@ -163,7 +163,7 @@ def test_the_compiled_likelihood_is_the_one_of_numpy(kind, rule):
     for environment, reward in cases:
         data = demonstrations(environment)
         target = mm.RewardPolicyModel(reward, rule).bind(environment, data)
-        draws = kind(chains=1, draws=3, warmup=5, thin=1).run(target, seed=0, progress=Progress(False))
+        draws = sample(kind(chains=1, draws=3, warmup=5, thin=1), target, seed=0)
         found = target.log_likelihood(draws.tasks[0].reshape(-1, target.num_coordinates), np.tile([0, 1], 3))
         assert np.allclose(draws.log_likelihood[0].ravel(), found, atol=1e-7)
         if reward.on == "state":
@@ -181,7 +181,7 @@ def test_nearly_undiscounted_large_environments_are_planned_for():
     environment = mm.Environment(sp.csr_array(ring.reshape(2 * size, size)), discount=0.999)
     data = mm.simulate(environment, np.eye(size)[:2], mm.Softmax(4.0), steps=20)
     target = mm.RewardPolicyModel(mm.DirichletReward(1.0), mm.Softmax(4.0)).bind(environment, data)
-    draws = mm.Gibbs(chains=1, draws=2, warmup=2, thin=1).run(target, seed=0, progress=Progress(False))
+    draws = sample(mm.Gibbs(chains=1, draws=2, warmup=2, thin=1), target, seed=0)
     found = target.log_likelihood(draws.tasks[0, -1], np.arange(2))
     assert np.allclose(draws.log_likelihood[0, -1], found, atol=1e-5)
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 import manymotives as mm
 from manymotives import families
-from manymotives.fitting.fit import _mixing_so_far
+from manymotives.fitting.run import mixing_by_parts
 from manymotives.inference import Progress
 from manymotives.inference.diagnostics import mixing
 from manymotives.inference.mcmc import noncentred
@@ -182,14 +182,14 @@ def test_many_tasks_are_looked_at_in_parts_with_the_same_answer():
             "reward_concentration": (("chain", "draw", "state"), rng.normal(size=(4, 250, 1))),
         }
     )
-    whole, in_parts = mixing(drawn), _mixing_so_far(drawn, Progress(False))
+    whole, in_parts = mixing(drawn), mixing_by_parts(drawn, Progress(False))
     assert whole.warnings == ()
     assert in_parts == whole
     for name, place in (("reward", (0, slice(None), 104, 0)), ("reward_concentration", (0, slice(None), 0))):
         stuck = drawn.copy(deep=True)
         stuck[name].values[place] += 2.0
         assert "disagree" in mixing(stuck).warnings[0]
-        assert _mixing_so_far(stuck, Progress(False)) is None
+        assert mixing_by_parts(stuck, Progress(False)) is None
 
 
 def test_the_default_is_hmc():

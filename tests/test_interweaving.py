@@ -77,9 +77,9 @@ def test_chains_begun_at_the_truth_stay_distributed_as_it_is(tasks):
         chain.begin()
         chain._set_state(np.ascontiguousarray(u), hyper[0])
         here = quantities(origin, u, hyper[0])
-        drawn = np.empty((3, *u.shape)), np.empty((3, *hyper[0].shape)), np.empty((3, tasks))
-        chain.advance(2, *drawn, chain.acceptance_counts())
-        changes.append(quantities(origin, drawn[0][-1], drawn[1][-1]) - here)
+        drawn = chain.draw_arrays(3)
+        chain.advance(2, drawn, chain.acceptance_counts())
+        changes.append(quantities(origin, drawn.tasks[-1], drawn.hyper[-1]) - here)
     error = np.std(changes, axis=0, ddof=1) / np.sqrt(len(changes))
     assert (np.abs(np.mean(changes, axis=0)) / error).max() < 4.0
 
@@ -95,7 +95,7 @@ def test_chains_of_an_earlier_version_cannot_go_on():
     seen = mm.simulate(corridor, np.eye(3), mm.Softmax(5.0), steps=3, seed=0)
     method = mm.Gibbs(chains=1, draws=5, warmup=5)
     target = mm.RewardPolicyModel().bind(corridor, seen)
-    state = method.run(target, seed=0, progress=Progress(False)).state
-    del state["interweaving_directions"]
+    state, _ = method.advance(method.init(target, 0), 5, Progress(False))
+    del state.arrays["interweaving_directions"]
     with pytest.raises(mm.errors.InputError, match="another version of manymotives, without 'interweaving_directions'"):
-        method.run(target, seed=0, progress=Progress(False), state=state)
+        method.advance(state, 5, Progress(False))

@@ -13,7 +13,7 @@ from scipy import special
 
 import manymotives as mm
 from manymotives.families import BETA, GAMMA
-from manymotives.inference import Progress
+from manymotives.inference import sample
 from manymotives.inference.diagnostics import RHAT, mixing, nested_rhat
 from manymotives.inference.many_chains.choices import _inverse
 from manymotives.inference.many_chains.density import (
@@ -197,7 +197,7 @@ def test_many_chains_have_the_posterior_of_the_compiled_ones():
     off = abs(ours.mean(("chain", "draw")) - theirs.mean(("chain", "draw"))) / error
     assert max(float(each.max()) for each in off.data_vars.values()) < 4
     target = model.bind(TRIANGLE, data)
-    drawn = method.run(target, seed=1, progress=Progress(False))
+    drawn = sample(method, target, seed=1)
     found = target.log_likelihood(drawn.tasks[:, -1].reshape(-1, 4), np.tile([0, 1], 64))
     np.testing.assert_allclose(drawn.log_likelihood[:, -1].ravel(), found, atol=1e-7)
 

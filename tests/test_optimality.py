@@ -12,7 +12,7 @@ from scipy import stats
 
 import manymotives as mm
 from cases import in_turn
-from manymotives.inference import Progress
+from manymotives.inference import Progress, sample
 from places import HOUSE, TRIANGLE
 
 REWARDS = {
@@ -38,7 +38,7 @@ def demonstrations(environment=HOUSE, tasks=("ann", "bob"), steps=20, episodes=3
 
 def run(model, environment, counts, draws=500, seed=0):
     target = model.target(environment, tuple(range(len(counts))), np.asarray(counts, dtype=float))
-    return mm.OptimalityMonteCarlo(draws=draws).run(target, seed=seed, progress=Progress(False))
+    return sample(mm.OptimalityMonteCarlo(draws=draws), target, seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
     counts = np.random.default_rng(3).integers(0, 9, size=(2, 3, 2))
     target = mm.PolicyOptimalityModel(SET).target(TRIANGLE, ("a", "b"), counts.astype(float))
     monkeypatch.setattr("manymotives.inference.optimality.rewards_given_policies.AT_A_TIME", 1)
-    found = mm.OptimalityMonteCarlo(draws=1000).run(target, seed=0, progress=Impatient())
+    found = sample(mm.OptimalityMonteCarlo(draws=1000), target, seed=0, progress=Impatient())
     assert found.index.shape == (1, 200, 2)
     assert "stopped by hand after 200 of 1000 policies." in found.warnings
-    short = mm.OptimalityMonteCarlo(draws=200).run(target, seed=0, progress=Progress(False))
+    short = sample(mm.OptimalityMonteCarlo(draws=200), target, seed=0)
     np.testing.assert_allclose(found.weights, short.weights, rtol=1e-12)
 
 

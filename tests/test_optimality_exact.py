@@ -9,7 +9,7 @@ from scipy import special, stats
 import manymotives as mm
 import plain_optimality as plain
 from cases import in_turn
-from manymotives.inference import Progress
+from manymotives.inference import Progress, sample
 from manymotives.inference.optimality.integral import integrate
 from manymotives.inference.optimality.integral_jax import Device
 from manymotives.inference.optimality.policies_given_rewards import _likelihoods, _shared
@@ -239,7 +239,7 @@ def test_algorithm_2_is_the_plain_loop(empty):
             mm.RewardSet(rewards, measure), policy, mm.optimality.ExponentialOptimality(2.0), empty_set=empty
         )
         target = model.target(environment, ("a", "b"), counts)
-        return mm.OptimalityMonteCarlo(draws=draws).run(target, seed=seed, progress=Progress(False))
+        return sample(mm.OptimalityMonteCarlo(draws=draws), target, seed=seed)
 
     np.testing.assert_allclose(weights(Given(policies), 60).weights, expected, atol=1e-10)
     several = np.stack([weights(mm.optimality.DirichletPolicy(0.7), 2000, seed).weights for seed in range(20)])
@@ -368,4 +368,4 @@ def test_a_device_that_is_not_there():
     environment, rewards, *_ = random_problem(0)
     target = mm.PolicyOptimalityModel(rewards).target(environment, ("a",), np.zeros((1, 4, 3)))
     with pytest.raises(mm.errors.InputError, match="JAX finds none here"):
-        mm.OptimalityMonteCarlo(device="gpu").run(target, seed=0, progress=Progress(False))
+        sample(mm.OptimalityMonteCarlo(device="gpu"), target, seed=0)

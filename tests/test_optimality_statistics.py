@@ -9,6 +9,7 @@ import pytest
 import manymotives as mm
 from cases import in_turn
 from manymotives.inference.optimality.integral import integrate
+from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import log_survival_of
 from manymotives.planning import PlannedRewards
 from places import TRIANGLE
@@ -126,10 +127,16 @@ def test_a_wrong_prior_is_seen(wrong):
 class WithoutTheDivision:
     """The authors' code: λ_j β̄(ℓ_ij), not divided by how many other rewards qualify."""
 
+    draws: int = METHOD.draws
+    target_type: ClassVar[type] = OptimalityTarget
     is_markov_chain: ClassVar[bool] = False
 
-    def run(self, target, *, seed, progress, state=None):
-        found = METHOD.run(target, seed=seed, progress=progress)
+    def init(self, target, seed):
+        return METHOD.init(target, seed)
+
+    def advance(self, state, draws, progress):
+        target, seed = state.target, state.seed
+        _, found = METHOD.advance(state, draws, progress)
         planned = PlannedRewards.of_rewards(target.environment, found.rewards)
         rng = np.random.default_rng(seed)
         index = found.index.copy()
@@ -138,7 +145,7 @@ class WithoutTheDivision:
             weight = found.measure * np.exp(log_survival_of(target.model.optimality)(losses))
             edges = np.cumsum(weight / weight.sum(axis=1, keepdims=True), axis=1)
             index[0, :, m] = (rng.random((len(losses), 1)) > edges).sum(axis=1)
-        return replace(found, index=np.minimum(index, len(found.measure) - 1))
+        return None, replace(found, index=np.minimum(index, len(found.measure) - 1))
 
 
 @pytest.mark.long

@@ -5,7 +5,6 @@ posterior's draws is uniform, for every quantity (Talts et al. 2018; Modrák et 
 sure or too timid, or a prior other than the one the truth came from, shows as ranks that are not.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,20 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from manymotives.assessment.simulators import simulate_policy_optimality, simulate_reward_policy
+from manymotives.assessment.simulators import replications_of
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
-from manymotives.fitting.fit import Model
-from manymotives.inference import HMC, Method, OptimalityMonteCarlo, Progress
-from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
-from manymotives.models.sharing import Pooled
+from manymotives.inference import Method, Progress
+from manymotives.models import Model
 from manymotives.planning.problem import cores
-
-SIMULATORS: dict[type, tuple[type, Callable[..., Any]]] = {
-    RewardPolicyModel: (HMC, simulate_reward_policy),
-    PolicyOptimalityModel: (OptimalityMonteCarlo, simulate_policy_optimality),
-}
+from manymotives.posterior import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,28 +83,26 @@ def calibrate(
     truth
         Another model of the same kind to draw the truth from: what happens if the prior is wrong?
     """
-    if type(model) not in SIMULATORS:
-        raise InputError(f"model must be a RewardPolicyModel(...) or a PolicyOptimalityModel(...); found {model!r}.")
+    kind = Posterior.kind_of(model)
     if not isinstance(environment, Environment | DynamicsBelief):
         raise InputError(
             f"environment must be mm.Environment or mm.DynamicsBelief; found {type(environment).__name__}."
         )
-    if isinstance(environment, DynamicsBelief) and not isinstance(model, RewardPolicyModel):
-        raise InputError(f"a {type(model).__name__} is calibrated in a known environment: give belief.mean.")
-    default, simulator = SIMULATORS[type(model)]
-    chosen = default() if method is None else method
+    chosen = kind.default_method() if method is None else method
     if not isinstance(chosen, Method) or isinstance(chosen, type):
         raise InputError(f"{chosen!r} is not a method.")
+    if not issubclass(model.target_type, chosen.target_type):
+        raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}.")
     source = model if truth is None else truth
     if type(source) is not type(model):
         raise InputError(f"truth must be a {type(model).__name__}, as the model is, not a {type(source).__name__}.")
     for name, value in (("tasks", tasks), ("steps", steps), ("replications", replications)):
         if value < 1:
             raise InputError(f"{name} must be at least 1; found {value}.")
-    if isinstance(model.sharing, Pooled):
+    if model.is_pooled:
         tasks = 1
     seeds = np.random.SeedSequence(seed).generate_state(replications).tolist()
-    replication = simulator(model, source, environment, chosen, tasks, steps)
+    replication = replications_of(model, source, environment, chosen, tasks, steps)
 
     def replicate(number: int) -> dict[str, float]:
         rng = np.random.default_rng([seeds[number], 1])

@@ -15,7 +15,6 @@ from manymotives.errors import InputError
 from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
 from manymotives.models import RewardPolicyModel
-from manymotives.models.sharing import Pooled
 from manymotives.planning import loss
 from manymotives.posterior import Posterior
 from manymotives.worlds import simulate
@@ -94,7 +93,7 @@ def recover(
         raise InputError(f"tasks must be at least 1; found {tasks}.")
     names = tuple(range(tasks)) if isinstance(tasks, int) else tuple(tasks)
     rng = np.random.default_rng([seed, 1])
-    pooled = isinstance(model.sharing, Pooled)
+    pooled = model.is_pooled
     count = 1 if pooled else len(names)
     nothing = np.zeros((count, environment.num_states, environment.num_actions))
     prior_target = model.target(environment, names[:count], nothing)

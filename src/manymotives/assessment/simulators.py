@@ -1,23 +1,24 @@
-"""What a model says the world is like, told once: truth and data from it, and what a method makes of the data.
+"""Prior-predictive simulators: truth and data from a model, and what a method makes of the data.
 
-Each teller returns a story(rng, seed, m): quantities of the truth and draws of the same quantities, by name, for
-task m and for what tasks share.
+Each returns replication(rng, seed, m): quantities of the truth and draws of the same quantities, by name, of task m and
+of what tasks share. A kind of model registers its own with `replications_of`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.belief import DynamicsBelief, Place, split_environment
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.families import log_gammas
-from manymotives.inference import METHODS, Method, OptimalityDraws, OptimalityMonteCarlo, Progress
+from manymotives.inference import Method, OptimalityDraws, sample
 from manymotives.inference.optimality_monte_carlo import NUM_REWARDS
-from manymotives.models import OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
+from manymotives.models import Model, OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.optimality import gaps_beyond, log_survival_of
 from manymotives.models.priors import Prior
@@ -31,10 +32,19 @@ PATIENCE = 1_000_000  # policies tried for one that a reward allows …
 TRIED = 64  # … so many at a time
 
 
+@singledispatch
+def replications_of(
+    model: Model, source: Model, environment: Place, method: Method, tasks: int, steps: int
+) -> Replication:
+    """Simulated data sets of so many tasks and steps: truth drawn from `source`, inferred with `model`."""
+    raise NotImplementedError(type(model))
+
+
 # ---- rewards, temperatures, softmax choices --------------------------------------------------------------------
 
 
-def simulate_reward_policy(
+@replications_of.register
+def _reward_policy(
     model: RewardPolicyModel,
     source: RewardPolicyModel,
     environment: Place,
@@ -43,10 +53,7 @@ def simulate_reward_policy(
     steps: int,
 ) -> Replication:
     """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
-    if isinstance(method, OptimalityMonteCarlo):
-        raise InputError(f"{method!r} cannot fit a RewardPolicyModel.")
-    belief = environment if isinstance(environment, DynamicsBelief) else None
-    known = known_part(environment)
+    belief, known = split_environment(environment)
     nothing = np.zeros((tasks, known.num_states, known.num_actions))
     names = tuple(range(tasks))
     origin = source.target(known, names, nothing)
@@ -60,7 +67,7 @@ def simulate_reward_policy(
         demonstrations = simulate(true, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
         place = known if belief is None else belief.after(demonstrations)
         target = model.target(place, names, demonstrations.counts.astype(float))
-        draws = method.run(target, seed=seed, progress=Progress(False))
+        draws = sample(method, target, seed=seed)
         likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
         truth = _quantities(origin, u[None], hyper[None], likelihood, m)
         found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
@@ -125,16 +132,17 @@ class _Played:
         return self.table
 
 
-def simulate_policy_optimality(
+@replications_of.register
+def _policy_optimality(
     model: PolicyOptimalityModel,
     source: PolicyOptimalityModel,
-    environment: Environment,
+    environment: Place,
     method: Any,
     tasks: int,
     steps: int,
 ) -> Replication:
-    if not isinstance(method, OptimalityMonteCarlo) and isinstance(method, METHODS):
-        raise InputError(f"{method!r} cannot fit a PolicyOptimalityModel.")
+    if isinstance(environment, DynamicsBelief):
+        raise InputError(f"a {type(model).__name__} is calibrated in a known environment: give belief.mean.")
     if source is not model and not _same_set(source.reward, model.reward, environment):
         raise InputError(
             "truth and model must choose between the same rewards, which truth may weigh differently: give both a "
@@ -159,7 +167,7 @@ def simulate_policy_optimality(
         rule: Any = _Played(truth.policies)
         demonstrations = simulate(environment, rewards[truth.index], rule, steps=steps, seed=seed, on=origin.on)
         target = model.target(environment, names, demonstrations.counts.astype(float))
-        draws = method.run(target, seed=seed, progress=Progress(False))
+        draws = sample(method, target, seed=seed)
         return _of_truth(truth, rewards, target.counts, m), _of_draws(draws, target, m)
 
     return replication

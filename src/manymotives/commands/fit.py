@@ -17,6 +17,7 @@ from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, OnCheckpoint, fit_in_blocks, is_unfinished
 from manymotives.fitting.compilation import is_compiled
 from manymotives.fitting.fit import load
+from manymotives.fitting.run import Run
 from manymotives.inference.progress import Progress, Quiet
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
@@ -190,12 +191,8 @@ def fit(
             speaker.say("Compiling, this first time only: most of a minute.")
         began = time.monotonic()
         posterior = fit_in_blocks(
-            chosen_model,
-            inputs.place,
-            inputs.demonstrations,
-            chosen_method,
+            Run(chosen_model, inputs.place, inputs.demonstrations, chosen_method, seed=seed),
             target,
-            seed=seed,
             resume=resume and not force,
             every=checkpoint,
             progress=Quiet() if as_json else Progress(),

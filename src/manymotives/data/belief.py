@@ -370,6 +370,12 @@ def known_part(place: Place) -> Environment:
     return place.mean if isinstance(place, DynamicsBelief) else place
 
 
+def split_environment(place: Place) -> tuple[DynamicsBelief | None, Environment]:
+    """What is not known of the environment, if anything is uncertain, and what is."""
+    belief = place if isinstance(place, DynamicsBelief) and place.is_uncertain.any() else None
+    return belief, known_part(place)
+
+
 def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:
     for name, value in (("mean", mean), ("concentration", concentration), ("seen", seen)):
         object.__setattr__(belief, name, value)

@@ -124,12 +124,15 @@ def _without_repeated(frame: Any, asked: Collection[str], kind: str) -> Any:
 
 
 def whole_numbers(values: Sequence[Any]) -> Any:
-    """Whole numbers, some of them missing (None), in the narrowest of pandas' types that holds them all."""
-    for dtype in ("Int64", "UInt64"):
-        try:
-            return pd.array(values, dtype=dtype)
-        except (OverflowError, TypeError, ValueError):  # too large, or negative
-            continue
+    """Whole numbers, some of them missing, in the narrowest of pandas' types that holds them all.
+
+    By their ranges: pandas itself would pass through floating-point numbers, where 2⁶³ + 1 is 2⁶³.
+    """
+    missing = np.array([bool(pd.isna(value)) for value in values], dtype=bool)
+    numbers = [0 if is_missing else int(value) for value, is_missing in zip(values, missing)]
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= min(numbers, default=0) and max(numbers, default=0) <= np.iinfo(kind).max:
+            return pd.arrays.IntegerArray(np.array(numbers, dtype=kind), missing)
     return pd.array(values, dtype=object)
 
 

@@ -13,9 +13,8 @@ import pandas as pd
 from manymotives.errors import InputError
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
 from manymotives.findings.sample import thinned
+from manymotives.models.model import EVERYBODY
 from manymotives.models.priors import Prior
-from manymotives.models.reward_policy import EVERYBODY
-from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.posterior import Posterior
 from manymotives.posterior.feature_weights import population_draws, prior_weights
 
@@ -97,7 +96,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         raise InputError("the rewards of this model are not made of features: there are no weights to show.")
     few: Any = thinned(posterior, draws)
     is_product = isinstance(posterior.model.inverse_temperature, Prior)
-    pooled = isinstance(posterior.model.sharing, Pooled)
+    pooled = posterior.model.is_pooled
     values = few.weights * few.inverse_temperatures if is_product else few.weights
     after = values.stack(sample=("chain", "draw")).transpose("sample", "task", "feature").values
     after = after[:, :1] if pooled else after
@@ -138,7 +137,7 @@ def _population(few: Any, after: np.ndarray, is_product: bool) -> tuple[np.ndarr
 
     A hierarchical population has both as parameters, of weights. Otherwise they are those of the tasks there are.
     """
-    if isinstance(few.model.sharing, Hierarchical) and not is_product:
+    if few.model.is_hierarchical and not is_product:
         drawn, prior = population_draws(few)
         own = drawn.stack(sample=("chain", "draw")).transpose("parameter", "sample", "feature").values
         before = prior.transpose("parameter", "draw", "feature").values

@@ -14,8 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.findings.sample import population_of, thinned
-from manymotives.models.reward_policy import EVERYBODY
-from manymotives.models.sharing import Pooled
+from manymotives.models.model import EVERYBODY
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.unidentified import comparable
@@ -91,9 +90,9 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
     few = thinned(posterior, max(min(draws, room), 50))
     after = _flat(few.canonical()["reward"])  # [draws, tasks, S(, A)]
     who = tuple(str(task) for task in posterior.tasks)
-    if isinstance(posterior.model.sharing, Pooled):
+    if posterior.model.is_pooled:
         after, who = after[:, :1], (EVERYBODY,)
-    members = None if isinstance(posterior.model.sharing, Pooled) else population_of(few)
+    members = None if posterior.model.is_pooled else population_of(few)
     if members is not None:
         new_task, _ = in_unit_range(few.identifiability, members, _middling_temperatures(few, members))
         after = np.concatenate([_flat(new_task.expand_dims("task", 2)), after], axis=1)

@@ -9,11 +9,9 @@ import xarray as xr
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.models.reward_policy import EVERYBODY
-from manymotives.models.sharing import Pooled
-from manymotives.models.target import log_choice_probabilities
+from manymotives.models.model import EVERYBODY
 from manymotives.planning import Plan
-from manymotives.posterior import Posterior, RewardPolicyPosterior
+from manymotives.posterior import Posterior
 
 FEWEST, MOST = 40, 200  # draws
 WORK = 8e8  # tasks × states² × draws: half a minute of planning
@@ -27,7 +25,7 @@ class Sample:
 
     @property
     def is_pooled(self) -> bool:
-        return isinstance(self.posterior.model.sharing, Pooled)
+        return self.posterior.model.is_pooled
 
     @property
     def who(self) -> tuple[Label, ...]:
@@ -37,7 +35,7 @@ class Sample:
     @cached_property
     def rewards(self) -> np.ndarray:
         """[draws, who, S] or [draws, who, S, A]; 0 where an action does not exist."""
-        return self._flat(self.posterior.rewards).fillna(0.0).values
+        return self.posterior.flat_draws(self.posterior.rewards).fillna(0.0).values
 
     @cached_property
     def plan(self) -> Plan:
@@ -47,29 +45,13 @@ class Sample:
     @cached_property
     def policies(self) -> np.ndarray | None:
         """[draws, who, S, A]: the choices to expect. None where the model does not say and no policies were kept."""
-        posterior = self.posterior
-        if not isinstance(posterior, RewardPolicyPosterior):
-            drawn = posterior.data["posterior"].dataset
-            if "policy" not in drawn:
-                return None
-            return self._flat(posterior._for_each_task(drawn["policy"])).values
-        temperature, lapse = (self._flat(x).values for x in (posterior.inverse_temperatures, posterior.lapses))
-        found = self.plan
-        if posterior.model.choice.is_soft:
-            found = posterior.planned(self.rewards, slice(None), temperature)
-        return np.exp(log_choice_probabilities(found.q, temperature, lapse))
+        return self.posterior.expected_policies(self.rewards, self.plan)
 
     @cached_property
     def counts(self) -> np.ndarray:
         """[who, S, A] choices."""
         counts = self.posterior.data["observed_data"].dataset["counts"].values
         return counts.sum(axis=0, keepdims=True) if self.is_pooled else counts
-
-    def _flat(self, values: xr.DataArray) -> xr.DataArray:
-        """Chains one after the other, and one task where everybody is one."""
-        if self.is_pooled:
-            values = values.isel(task=[0])
-        return values.stack(sample=("chain", "draw")).transpose("sample", "task", ...)
 
 
 def sample_of(posterior: Posterior, draws: int | None = None) -> Sample:

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.data.belief import DynamicsBelief, Place, known_part
-from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
-from manymotives.fitting.fit import fit, load
-from manymotives.fitting.records import record_of
+from manymotives.fitting.fit import load
+from manymotives.fitting.run import Run
 from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
+from manymotives.io.records import record_of
 from manymotives.posterior import Posterior
 
 EVERY = 60.0  # seconds between checkpoints, about
@@ -40,53 +39,50 @@ OnCheckpoint = Callable[[int, int, float], None]  # (draws made, draws wanted, d
 
 
 def fit_in_blocks(
-    model: Any,
-    place: Place,
-    demonstrations: Demonstrations,
-    method: Any,
+    run: Run,
     path: Path,
     *,
-    seed: int = 0,
     resume: bool = False,
     every: float = EVERY,
     progress: bool | Progress = True,
     on_checkpoint: OnCheckpoint | None = None,
 ) -> Posterior:
-    """The posterior, saved to `path`, where also the last checkpoint lies until it is whole.
+    """The posterior of a run, saved to `path`, where also the last checkpoint lies until it is whole.
 
     `resume`: go on from what is there, if it is this very run; else start, and replace what is there.
     """
-    identity = identity_of(model, place, demonstrations, method, seed)
+    method, identity = run.method, identity_of(run)
     posterior = earlier_run(path, identity) if resume else None
     if posterior is not None and _is_finished(posterior, method):
         return posterior
+    shown = progress if isinstance(progress, Progress) else Progress(progress)
     if not _goes_on(method):
-        made = fit(model, place, demonstrations, method, seed=seed, progress=progress)
-        posterior = _marked(made, method, identity)
+        run.advance(method.draws, shown)
+        posterior = _marked(run.posterior(), method, identity)
         posterior.save(path)
         return posterior
-    shown = progress if isinstance(progress, Progress) else Progress(progress)
+    if posterior is not None:
+        run.resume(posterior)
     chains, warmup = getattr(method, "chains", 1), getattr(method, "warmup", 0)
-    begun = 0 if posterior is None else chains * (warmup + _made(posterior))
+    done = 0 if posterior is None else _made(posterior)
+    begun = 0 if posterior is None else chains * (warmup + done)
     speed, before = 0.0, 0
     with _presses() as pressed, shown.of(begun, "draws") as whole:
         bar = InParts(whole, begun)
         while posterior is None or not _is_finished(posterior, method):
-            done = 0 if posterior is None else _made(posterior)
             wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
             block = _block(method, wanted - done, speed * every, before)
-            part = replace(method, draws=block, **({"max_rounds": 1} if hasattr(method, "max_rounds") else {}))
             start = time.monotonic()
             bar.expect(chains * (warmup + wanted))
-            posterior = fit(model, place, demonstrations, part, seed=seed, progress=bar, start=posterior)
+            run.advance(block, bar)
+            posterior = _marked(run.posterior(), method, identity)
             if _made(posterior) < done + block:
                 raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
             speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
-            before = block
-            posterior = _marked(posterior, method, identity)
+            before, done = block, done + block
             posterior.save(path)
             if on_checkpoint is not None:
-                on_checkpoint(_made(posterior), wanted, speed)
+                on_checkpoint(done, wanted, speed)
             if pressed.is_set() and not _is_finished(posterior, method):
                 raise KeyboardInterrupt  # it came too late to stop the block
     return posterior
@@ -142,25 +138,25 @@ def is_unfinished(posterior: Posterior) -> bool:
     return UNFINISHED in posterior.data.attrs
 
 
-def identity_of(model: Any, place: Place, demonstrations: Demonstrations, method: Any, seed: int) -> dict[str, str]:
+def identity_of(run: Run) -> dict[str, str]:
     """A short text for each part of a run; the same text, the same part."""
+    method, environment, demonstrations = run.method, run.environment, run.demonstrations
     settings = {field.name: getattr(method, field.name) for field in fields(method) if field.name not in OPEN_ENDED} | (
         {"draws": method.draws} if not method.is_markov_chain else {}
     )
-    environment = known_part(place)
     matrix = environment.matrix
     world = [repr((environment.states, environment.actions, environment.discount)).encode()]
     arrays = [matrix.data, matrix.indices, matrix.indptr, environment.available, environment.is_terminal]
-    if isinstance(place, DynamicsBelief):
-        arrays.append(place.concentration.data)
+    if run.belief is not None:
+        arrays.append(run.belief.concentration.data)
     names = (demonstrations.tasks, demonstrations.states, demonstrations.actions, demonstrations.episodes)
     chosen = (demonstrations.task, demonstrations.episode, demonstrations.state, demonstrations.action)
     return {
-        "model": _digest([json.dumps(record_of(model)).encode()]),
+        "model": _digest([run.record.encode()]),
         "environment": _digest([*world, *map(_bytes, arrays)]),
         "table of choices": _digest([repr(names).encode(), *map(_bytes, chosen)]),
         "method": _digest([type(method).__name__.encode(), repr(settings).encode()]),
-        "seed": str(seed),
+        "seed": str(run.seed),
     }
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference.mcmc.chains import MarkovChain, starting_point
 from manymotives.inference.mcmc.density import noncentred_draws
-from manymotives.inference.mcmc.sweeps import AcceptanceCounts, Data, State, Tuning, hamiltonian_draws
+from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays, State, Tuning
+from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
 from manymotives.planning.factors import no_elimination
@@ -67,7 +68,7 @@ def sampler_signature() -> tuple[Any, ...]:
         State(two, two, three, two, wholes, one, two, two, two),
         Tuning(three, one, two, two > 0, two, two, three, one, three, one, whole),
         1,
-        (three, three, two),
+        DrawArrays(three, three, two, three, wholes),
         AcceptanceCounts(one, one, two, two, two, two, one, one),
     )
     return tuple(numba.typeof(example) for example in examples)

@@ -22,6 +22,27 @@ def checked_counts(method: Any, *names: str) -> None:
             )
 
 
+def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
+    """Raise unless arrays have the sizes that compiled loops take for granted: a file can hold any."""
+    tasks, states, actions = target.num_tasks, *target.environment.available.shape
+    sizes = {
+        "tasks": (tasks, target.num_coordinates),
+        "hyper": (target.num_groups, target.num_hyper),
+        "q": (tasks, states, actions),
+        "value": (tasks, states),
+        "actions": (tasks, states),
+        "log_likelihood": (tasks,),
+    }
+    known = {name: np.asarray(values) for name, values in arrays.items() if name in sizes}
+    wrong = [name for name, values in known.items() if values.shape[1:] != sizes[name] or values.dtype.kind not in "if"]
+    chosen = known.get("actions", np.zeros(1))
+    if wrong or chosen.min() < 0 or chosen.max() >= actions:
+        raise InputError(
+            f"start cannot be gone on from: {(wrong or ['actions'])[0]!r} of its sampler does not fit this model and "
+            "these data."
+        )
+
+
 def check_environment_is_known(method: Any, target: Target) -> None:
     """Refuse a belief in its place: this method moves rewards alone."""
     if target.belief is not None:

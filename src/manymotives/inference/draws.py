@@ -1,4 +1,4 @@
-"""What every method returns, and what it promises."""
+"""What every method promises: where it begins, how it goes on, what it returns."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -18,11 +18,14 @@ class Draws:
     log_likelihood: Float[np.ndarray, "chain draw task"]
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)  # name: (dims, values)
     warnings: tuple[str, ...] = ()
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # what a method needs to resume, if it can
+    episode_log_likelihood: Float[np.ndarray, "chain draw episode"] | None = None  # where it was noted in passing
     transition_probabilities: Float[np.ndarray, "chain draw E"] | None = None  # that are uncertain, under a belief
+    includes_earlier: bool = False  # all proposals so far were resampled: these stand for those before, too
 
     def followed_by(self, later: "Draws") -> "Draws":
         """These and later ones of the same chains; what is said of chains is a rate, and averaged over their draws."""
+        if later.includes_earlier:
+            return later
         statistics, share = {}, self.tasks.shape[1] / (self.tasks.shape[1] + later.tasks.shape[1])
         for name, (dims, new) in later.statistics.items():
             old = self.statistics[name][1]
@@ -34,22 +37,54 @@ class Draws:
             log_likelihood=np.concatenate([self.log_likelihood, later.log_likelihood], axis=1),
             statistics=statistics,
             warnings=later.warnings,
-            state=later.state,
-            transition_probabilities=None
-            if self.transition_probabilities is None
-            else np.concatenate([self.transition_probabilities, later.transition_probabilities], axis=1),
+            episode_log_likelihood=_joined(self.episode_log_likelihood, later.episode_log_likelihood),
+            transition_probabilities=_joined(self.transition_probabilities, later.transition_probabilities),
         )
+
+
+def _joined(earlier: np.ndarray | None, later: np.ndarray | None) -> np.ndarray | None:
+    """Both, along draws; None where either is not known."""
+    return None if earlier is None or later is None else np.concatenate([earlier, later], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """Where a method stands with a target: with these, and no more, it goes on as if it had never stopped."""
+
+    target: Any
+    seed: int
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # what a file must hold; none before the first draw
 
 
 @runtime_checkable
 class Method(Protocol):
-    """A frozen object of settings that can sample from what a model binds to."""
+    """A frozen object of settings that can sample from what a model binds to.
 
+    `init`, then `advance` as often as one likes: however a run is cut into parts, its draws are the same. Those of
+    Markov chains follow each other; those of importance samplers are resampled from all proposals so far.
+    """
+
+    target_type: ClassVar[type]  # what it can sample from
     is_markov_chain: ClassVar[bool]  # draws depend on each other: R-hat and effective sample size mean something
 
-    def run(self, target: Any, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Any:
-        """`Draws` from a `Target`, or `OptimalityDraws` from an `OptimalityTarget`; `state`: to resume from."""
+    @property
+    def draws(self) -> int: ...
+
+    def init(self, target: Any, seed: int) -> RunState:
+        """Where a run begins; what cannot be sampled from is refused here."""
         ...
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Any]:
+        """So many draws (of each chain), and where the run stands then; None where it cannot go on from there.
+
+        `Draws` from a `Target`, `OptimalityDraws` from an `OptimalityTarget`.
+        """
+        ...
+
+
+def sample(method: Method, target: Any, *, seed: int, progress: Progress | None = None) -> Any:
+    """A run from its beginning to the number of draws that the method's settings say."""
+    return method.advance(method.init(target, seed), method.draws, progress or Progress(False))[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,4 +106,3 @@ class OptimalityDraws:
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]]
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None  # [2, N, S] under a belief: what the best policy found is worth, what none exceeds
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # this method does not resume

@@ -12,7 +12,7 @@ there.
 
 import threading
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import optimize, special
@@ -20,12 +20,13 @@ from scipy import optimize, special
 from manymotives import families
 from manymotives.errors import InputError
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.draws import Draws
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import warm_up
 from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.sweeps import task_draws
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 from manymotives.models.rewards import NORMALISED
 
@@ -39,7 +40,7 @@ LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
 
 
 @dataclass(frozen=True)
-class EmpiricalBayes:
+class EmpiricalBayes(Recorded):
     """Hyperparameters by maximum marginal likelihood (times their prior), rewards by mode and curvature.
 
     A first look: it takes seconds and says so in its warnings. Uncertainty about the population is left out, and
@@ -53,39 +54,45 @@ class EmpiricalBayes:
 
     draws: int = 1_000
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checked_counts(self)
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+    def init(self, target: Target, seed: int) -> RunState:
         check_environment_is_known(self, target)
         if target.environment.num_states > LARGEST:
             raise InputError(
                 f"EmpiricalBayes is for up to {LARGEST} states; there are {target.environment.num_states}. Use Gibbs()."
             )
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        target, seed = state.target, state.seed
         hyper, tasks = _climb(target, seed, progress)
         peak = peaks(target, target.parameters(hyper)[target.group], tasks)
         rng = np.random.default_rng([seed, 1])
         factor = np.linalg.cholesky(peak.covariance)
-        noise = rng.standard_normal((self.draws, *peak.tasks.shape))
+        noise = rng.standard_normal((draws, *peak.tasks.shape))
         drawn = peak.tasks + np.einsum("mde,nme->nmd", factor, noise)
         # task after task: plans begin from the one before, and those of one task are alike
-        owner = np.repeat(np.arange(target.num_tasks), self.draws)
+        owner = np.repeat(np.arange(target.num_tasks), draws)
         by_task = drawn.transpose(1, 0, 2).reshape(-1, target.num_coordinates)
-        likelihood = target.log_likelihood(by_task, owner).reshape(target.num_tasks, self.draws).T
+        likelihood = target.log_likelihood(by_task, owner).reshape(target.num_tasks, draws).T
         warnings: tuple[str, ...] = (
             "a first look by empirical Bayes: the population is taken as known and posteriors as normal in their "
             "coordinates, so intervals are rough, and mostly too narrow. Confirm with Gibbs().",
         )
         if not peak.converged:
             warnings += ("the search for the peak of some task's posterior did not settle.",)
-        return Draws(
+        made = Draws(
             tasks=drawn[None],
-            hyper=np.repeat(hyper[None], self.draws, axis=0)[None],
+            hyper=np.repeat(hyper[None], draws, axis=0)[None],
             log_likelihood=likelihood[None].copy(),
             warnings=warnings,
         )
+        return None, made
 
 
 def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
@@ -104,9 +111,9 @@ def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, n
             chain.set_population(hyper)
             if not is_short or number < 3 or number % 10 == 0:
                 warm_up(chain, WARMUP, thin, threading.Event())
-            tasks = np.empty((draws, target.num_tasks, target.num_coordinates))
-            spare = np.empty((draws, target.num_groups, target.num_hyper)), np.empty((draws, target.num_tasks))
-            chain.advance(thin, tasks, *spare, chain.acceptance_counts())
+            drawn = chain.draw_arrays(draws)
+            chain.advance(thin, drawn, chain.acceptance_counts())
+            tasks = drawn.tasks
             if target.num_hyper:
                 reach = STEP * SHRINKAGE**number
                 hyper = np.stack([_uphill(target, tasks, hyper[g], g, reach) for g in range(target.num_groups)])

@@ -1,18 +1,19 @@
 """MRP-Gibbs: exact draws of hyperparameters, inverse temperatures and lapse rates; Metropolis moves of the rewards."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from manymotives.inference.checks import checked_counts
-from manymotives.inference.draws import Draws
-from manymotives.inference.mcmc.chains import run_chains
+from manymotives.inference.draws import Draws, RunState
+from manymotives.inference.mcmc.chains import advance_chains
 from manymotives.inference.mcmc.sweeps import gibbs_draws
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 
 
 @dataclass(frozen=True)
-class Gibbs:
+class Gibbs(Recorded):
     """The hybrid sampler: conjugate or one-dimensional exact draws where they exist, Metropolis where not.
 
     Parameters
@@ -30,21 +31,17 @@ class Gibbs:
     warmup: int = 1000
     thin: int = 20
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_counts(self)
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
-        layout = target.layout
+    def init(self, target: Target, seed: int) -> RunState:
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        layout = state.target.layout
         # soft plans depend on the temperature: a step in it is taken together with the rewards
         walk_size = layout.num_rewards + (1 if layout.is_soft and layout.temperature >= 0 else 0)
-        return run_chains(
-            gibbs_draws,
-            target,
-            settings=self,
-            walk_size=walk_size,
-            seed=seed,
-            progress=progress,
-            state=state,
-        )
+        return advance_chains(gibbs_draws, self, walk_size, state, draws, progress)

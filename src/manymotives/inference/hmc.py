@@ -1,20 +1,21 @@
 """Hamiltonian Monte Carlo within Gibbs: trajectories of tasks and of populations, among other updates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from manymotives.errors import InputError
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.draws import Draws
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
-from manymotives.inference.mcmc.chains import run_chains
+from manymotives.inference.mcmc.chains import advance_chains
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(Recorded):
     """Hamiltonian trajectories of tasks given their population, and of populations with their tasks (non-centred).
 
     In between, hyperparameters are drawn from their conditional distributions, and rewards are proposed from the prior
@@ -45,23 +46,20 @@ class HMC:
     max_rounds: int = 5
     device: Any = None
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_counts(self, "chains", "draws", "warmup", "thin", "max_rounds")
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+    def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
             check_environment_is_known(self, target)
-            if state is not None:
-                raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
-            return run_on_device(target, self, self.device, seed, progress)
-        return run_chains(
-            hamiltonian_draws,
-            target,
-            settings=self,
-            walk_size=target.num_coordinates,
-            seed=seed,
-            progress=progress,
-            state=state,
-        )
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        if self.device is None:
+            return advance_chains(hamiltonian_draws, self, state.target.num_coordinates, state, draws, progress)
+        if state.arrays:
+            raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
+        return None, run_on_device(state.target, replace(self, draws=draws), self.device, state.seed, progress)

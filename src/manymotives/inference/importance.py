@@ -1,13 +1,13 @@
 """Importance weights in log space: how many draws they are worth, whether they have collapsed, fair resampling."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from arviz_stats.base import array_stats
 from jaxtyping import Float, Int
 
 from manymotives.errors import InputError, quoted
+from manymotives.inference.draws import RunState
 from manymotives.models import Target
 
 COLLAPSED = 10.0  # effective draws below which a posterior stands on a handful of proposals
@@ -111,15 +111,14 @@ def weighted_draws(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "
     )
 
 
-def stream_of(seed: int, state: dict[str, Any] | None) -> np.random.Generator:
-    """Random numbers of this run: another stream each time an earlier run is resumed."""
-    runs = 0 if state is None else int(state["runs"])
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, runs)))
+def stream_of(state: RunState) -> np.random.Generator:
+    """Random numbers of this part of a run: each part has a stream of its own."""
+    parts = int(state.arrays.get("runs", 0))
+    return np.random.default_rng(np.random.SeedSequence(state.seed, spawn_key=(2, parts)))
 
 
-def with_earlier(state: dict[str, Any] | None, **proposals: np.ndarray) -> dict[str, np.ndarray]:
-    """All proposals of this run behind those of earlier ones, and the number of runs: what the next run must know."""
-    runs = 1 if state is None else int(state["runs"]) + 1
-    if state is not None:
-        proposals = {name: np.concatenate([state[name], values]) for name, values in proposals.items()}
-    return proposals | {"runs": np.array(runs)}
+def with_earlier(arrays: dict[str, np.ndarray], **proposals: np.ndarray) -> dict[str, np.ndarray]:
+    """All proposals of this part of a run behind those of earlier ones, and the number of parts."""
+    if arrays:
+        proposals = {name: np.concatenate([arrays[name], values]) for name, values in proposals.items()}
+    return proposals | {"runs": np.array(int(arrays.get("runs", 0)) + 1)}

@@ -1,18 +1,19 @@
 """MRP-MH: random walks and prior proposals of each task given its population, random walks of the population."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from manymotives.inference.checks import checked_counts
-from manymotives.inference.draws import Draws
-from manymotives.inference.mcmc.chains import run_chains
+from manymotives.inference.draws import Draws, RunState
+from manymotives.inference.mcmc.chains import advance_chains
 from manymotives.inference.mcmc.sweeps import metropolis_draws
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 
 
 @dataclass(frozen=True)
-class Metropolis:
+class Metropolis(Recorded):
     """Metropolis–Hastings in any number of parallel chains.
 
     Parameters
@@ -31,18 +32,14 @@ class Metropolis:
     warmup: int = 1000
     thin: int = 20
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_counts(self)
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
-        return run_chains(
-            metropolis_draws,
-            target,
-            settings=self,
-            walk_size=target.num_coordinates,
-            seed=seed,
-            progress=progress,
-            state=state,
-        )
+    def init(self, target: Target, seed: int) -> RunState:
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        return advance_chains(metropolis_draws, self, state.target.num_coordinates, state, draws, progress)

@@ -1,21 +1,22 @@
 """MRP-MC, the paper's Algorithm 1: draw everything from the prior, weight by the likelihood of all tasks at once."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.draws import Draws
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.importance import stream_of, weighted_draws, with_earlier
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 
 AT_A_TIME = 200_000  # plans between two looks at the clock
 
 
 @dataclass(frozen=True)
-class MonteCarlo:
+class MonteCarlo(Recorded):
     """Algorithm 1 to the letter: weights q^(k) ∝ Π_m p(d_m | ρ_m^(k), c_m^(k)), in log space.
 
     With several tasks the product collapses: at 50 steps a task, five tasks leave one draw in five thousand. Here for
@@ -29,24 +30,29 @@ class MonteCarlo:
 
     draws: int = 10_000
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checked_counts(self)
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+    def init(self, target: Target, seed: int) -> RunState:
         check_environment_is_known(self, target)
-        rng = stream_of(seed, state)
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        target = state.target
+        rng = stream_of(state)
         num_tasks, size = target.num_tasks, target.num_coordinates
-        hyper = np.empty((self.draws, target.num_groups, target.num_hyper))
-        tasks = np.empty((self.draws, num_tasks, size))
-        likelihood = np.empty((self.draws, num_tasks))
+        hyper = np.empty((draws, target.num_groups, target.num_hyper))
+        tasks = np.empty((draws, num_tasks, size))
+        likelihood = np.empty((draws, num_tasks))
         step = max(1, AT_A_TIME // num_tasks)
         made = 0
-        with progress.of(self.draws, "draws") as report:
+        with progress.of(draws, "draws") as report:
             try:
-                for begin in range(0, self.draws, step):
-                    part = slice(begin, min(begin + step, self.draws))
+                for begin in range(0, draws, step):
+                    part = slice(begin, min(begin + step, draws))
                     hyper[part] = target.draw_hyper(rng, part.stop - begin)
                     tasks[part] = target.draw_tasks(rng, hyper[part])
                     owner = np.tile(np.arange(num_tasks), part.stop - begin)
@@ -58,16 +64,17 @@ class MonteCarlo:
             except KeyboardInterrupt:
                 if made == 0:
                     raise
-        stopped = (f"stopped by hand after {made} of {self.draws} draws.",) if made < self.draws else ()
-        every = with_earlier(state, tasks=tasks[:made], hyper=hyper[:made], likelihood=likelihood[:made])
+        stopped = (f"stopped by hand after {made} of {draws} draws.",) if made < draws else ()
+        every = with_earlier(state.arrays, tasks=tasks[:made], hyper=hyper[:made], likelihood=likelihood[:made])
         weighted = weighted_draws(rng, every["likelihood"], target)
         each = (weighted.chosen[:, target.group], np.arange(num_tasks))
         remedy = "Use NestedMonteCarlo(), Gibbs() or more draws."
-        return Draws(
+        found = Draws(
             tasks=every["tasks"][each][None],
             hyper=every["hyper"][weighted.chosen, np.arange(target.num_groups)][None],
             log_likelihood=every["likelihood"][each][None],
             statistics=weighted.statistics,
             warnings=stopped + weighted.warnings("draws from the prior", remedy),
-            state=every,
+            includes_earlier=True,
         )
+        return replace(state, arrays=every), found

@@ -8,15 +8,16 @@ For each of K populations h^(k) from the hyperprior, every task gets J draws of 
 Algorithm 1 is J = 1. The weights collapse only as fast as the populations differ, not as fast as tasks are many.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from manymotives.inference.checks import check_environment_is_known, checked_counts
-from manymotives.inference.draws import Draws
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.importance import COLLAPSED, stream_of, weighted_draws, with_earlier
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import Target
 
 AT_A_TIME = 200_000  # plans between two looks at the clock
@@ -24,7 +25,7 @@ KEPT = 16  # draws of each task kept for each population, so that one resampled 
 
 
 @dataclass(frozen=True)
-class NestedMonteCarlo:
+class NestedMonteCarlo(Recorded):
     """Importance sampling of populations, with draws of each task inside.
 
     Parameters
@@ -38,26 +39,31 @@ class NestedMonteCarlo:
     draws: int = 1_000
     inner: int = 1_000
 
+    target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checked_counts(self)
 
-    def run(self, target: Target, *, seed: int, progress: Progress, state: dict[str, Any] | None = None) -> Draws:
+    def init(self, target: Target, seed: int) -> RunState:
         check_environment_is_known(self, target)
-        rng = stream_of(seed, state)
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        target = state.target
+        rng = stream_of(state)
         num_tasks = target.num_tasks
-        hyper = target.draw_hyper(rng, self.draws)
-        kept = np.empty((self.draws, num_tasks, KEPT, target.num_coordinates))
-        likelihood = np.empty((self.draws, num_tasks, KEPT))
-        evidence = np.empty((self.draws, num_tasks))  # log Z_km
-        inner_size = np.empty((self.draws, num_tasks))
+        hyper = target.draw_hyper(rng, draws)
+        kept = np.empty((draws, num_tasks, KEPT, target.num_coordinates))
+        likelihood = np.empty((draws, num_tasks, KEPT))
+        evidence = np.empty((draws, num_tasks))  # log Z_km
+        inner_size = np.empty((draws, num_tasks))
         step = max(1, AT_A_TIME // (num_tasks * self.inner))
         made = 0
-        with progress.of(self.draws, "populations") as report:
+        with progress.of(draws, "populations") as report:
             try:
-                for begin in range(0, self.draws, step):
-                    part = slice(begin, min(begin + step, self.draws))
+                for begin in range(0, draws, step):
+                    part = slice(begin, min(begin + step, draws))
                     found = self._inside(rng, target, hyper[part])
                     evidence[part], inner_size[part], kept[part], likelihood[part] = found
                     made = part.stop
@@ -65,9 +71,9 @@ class NestedMonteCarlo:
             except KeyboardInterrupt:
                 if made == 0:
                     raise
-        stopped = (f"stopped by hand after {made} of {self.draws} populations.",) if made < self.draws else ()
+        stopped = (f"stopped by hand after {made} of {draws} populations.",) if made < draws else ()
         every = with_earlier(
-            state,
+            state.arrays,
             hyper=hyper[:made],
             evidence=evidence[:made],
             inner_size=inner_size[:made],
@@ -87,14 +93,15 @@ class NestedMonteCarlo:
                 f"inside a population, {self.inner} draws of {task!r} are worth {inside.min():.1f}: its choices say "
                 "far more than the prior foresees. Raise `inner`, or use Gibbs().",
             )
-        return Draws(
+        sampled = Draws(
             tasks=every["kept"][each][None],
             hyper=every["hyper"][chosen, np.arange(target.num_groups)][None],
             log_likelihood=every["likelihood"][each][None],
             statistics=weighted.statistics | {"inner_effective_sample_size": (("task",), inside)},
             warnings=warnings,
-            state=every,
+            includes_earlier=True,
         )
+        return replace(state, arrays=every), sampled
 
     def _inside(
         self, rng: np.random.Generator, target: Target, hyper: np.ndarray

@@ -1,17 +1,18 @@
 """MPO-MC, the paper's Algorithm 2: policies from their posterior, rewards from their prior, and each against each."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import numpy as np
 
 from manymotives.errors import InputError, quoted
 from manymotives.inference.checks import checked_counts
-from manymotives.inference.draws import OptimalityDraws
+from manymotives.inference.draws import OptimalityDraws, RunState
 from manymotives.inference.optimality.policies_given_rewards import policies_given_rewards
 from manymotives.inference.optimality.rewards_given_policies import rewards_given_policies
 from manymotives.inference.progress import Progress
+from manymotives.io.records import Recorded
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import DistributionOptimality, log_survival_of
 from manymotives.planning import BeliefPlannedRewards, PlannedRewards
@@ -25,7 +26,7 @@ FAVOURS_FLAT = 0.75  # of the average span beforehand
 
 
 @dataclass(frozen=True)
-class OptimalityMonteCarlo:
+class OptimalityMonteCarlo(Recorded):
     """Algorithm 2, for `PolicyOptimalityModel`.
 
     Parameters
@@ -48,6 +49,7 @@ class OptimalityMonteCarlo:
     device: str = "cpu"
     environments: int = 100
 
+    target_type: ClassVar[type] = OptimalityTarget
     is_markov_chain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -55,22 +57,24 @@ class OptimalityMonteCarlo:
         if self.device not in ("cpu", "gpu"):
             raise InputError(f'OptimalityMonteCarlo: device must be "cpu" or "gpu"; found {self.device!r}.')
 
-    def run(
-        self, target: OptimalityTarget, *, seed: int, progress: Progress, state: dict[str, Any] | None = None
-    ) -> OptimalityDraws:
+    def init(self, target: OptimalityTarget, seed: int) -> RunState:
         if target.has_given_rewards and self.num_rewards is not None:
             raise InputError("OptimalityMonteCarlo: num_rewards is for rewards drawn from a prior; these are given.")
-        given_reward = target.model.factorisation == "policy_given_reward"
         if self.device == "gpu":
-            self._check_device(target, given_reward)
+            self._check_device(target)
+        return RunState(target, seed)
+
+    def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, OptimalityDraws]:
+        target, seed = state.target, state.seed
+        given_reward = target.model.factorisation == "policy_given_reward"
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
         rewards, measure = target.reward_set(rng, self.num_rewards or NUM_REWARDS)
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(8,)))
         planned = target.planned_rewards(rewards, self.environments, stream)
         if given_reward:
-            found = policies_given_rewards(target, planned, measure, self.draws, seed, progress)
+            found = policies_given_rewards(target, planned, measure, draws, seed, progress)
         else:
-            found = rewards_given_policies(target, planned, measure, self.draws, seed, progress, self.device)
+            found = rewards_given_policies(target, planned, measure, draws, seed, progress, self.device)
         spread = found.weights @ planned.spans
         effective = 1.0 / np.square(found.weights).sum(axis=1)
         statistics = found.statistics | {
@@ -82,9 +86,10 @@ class OptimalityMonteCarlo:
         if isinstance(planned, BeliefPlannedRewards):
             bounds = np.stack([planned.best, planned.upper])
             more += _about_bounds(target, planned, found)
-        return replace(found, statistics=statistics, warnings=found.warnings + more, bounds=bounds)
+        return None, replace(found, statistics=statistics, warnings=found.warnings + more, bounds=bounds)
 
-    def _check_device(self, target: OptimalityTarget, given_reward: bool) -> None:
+    def _check_device(self, target: OptimalityTarget) -> None:
+        given_reward = target.model.factorisation == "policy_given_reward"
         if target.belief is not None:
             raise InputError('device="gpu" is for known environments. Under a belief use the CPU.')
         if given_reward or isinstance(target.model.optimality, DistributionOptimality):

@@ -10,6 +10,7 @@ import numpy as np
 from manymotives.data.alignment import is_labelled, labelled
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
+from manymotives.io.records import Recorded
 from manymotives.models.priors import Prior, check_parameter
 from manymotives.planning import reliable_plan
 
@@ -24,7 +25,7 @@ class ChoiceRule(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Softmax:
+class Softmax(Recorded):
     """π(a|s) ∝ exp(c Q*(s, a)): agents know what is best and err in doing it (paper, section 3.1).
 
     Parameters
@@ -55,7 +56,7 @@ class Softmax:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftOptimal:
+class SoftOptimal(Recorded):
     """π(a|s) = exp(c (Q(s, a) − V(s))) with V = log Σ exp(c Q) / c: agents foresee their own errors.
 
     Also called logit choice or maximum causal entropy. c must be positive.

@@ -13,15 +13,15 @@ import numpy as np
 import scipy.special
 
 from manymotives.errors import InputError
+from manymotives.io.records import NAMED, Recorded
 from manymotives.models.priors import Gamma, HalfNormal, LogNormal, Prior
 
 HALVINGS = 200  # at most, of the interval in which a gap is sought
-NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
 FAR = 1e-30  # of a Gamma's mass: beyond it, its continued fraction
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialOptimality:
+class ExponentialOptimality(Recorded):
     """Gaps have mean 1 / rate: agents who lose more than a few times that are not believed in.
 
     Parameters
@@ -40,7 +40,7 @@ class ExponentialOptimality:
 
 
 @dataclass(frozen=True, eq=False)
-class UniformOptimality:
+class UniformOptimality(Recorded):
     """Any gap up to `upper` is as likely as any other; larger ones are impossible."""
 
     upper: float
@@ -55,7 +55,7 @@ class UniformOptimality:
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionOptimality:
+class DistributionOptimality(Recorded):
     """Any distribution of gaps.
 
     Parameters

@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from manymotives.errors import InputError
 from manymotives.families import draw_all, log_density_all, log_gammas
+from manymotives.io.records import Recorded
 from manymotives.models.priors import Prior, check_parameter
 
 POINTS = 2001  # of the grid on which a concentration's posterior is integrated
@@ -16,7 +17,7 @@ NEGLIGIBLE = 40.0  # below the peak, in logarithms: e^−40 of it is nothing
 
 
 @dataclass(frozen=True, eq=False)
-class DirichletPolicy:
+class DirichletPolicy(Recorded):
     """In each state, independently, the probabilities of the available actions are Dirichlet(a, …, a).
 
     Parameters

@@ -14,21 +14,20 @@ the other way they do:
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from manymotives.data.belief import DynamicsBelief, Place, known_part
-from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.belief import DynamicsBelief, Place, split_environment
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.models.model import Model
 from manymotives.models.optimality import ExponentialOptimality, check_optimality
 from manymotives.models.policies import DirichletPolicy
 from manymotives.models.priors import Gamma, Prior, check_parameter
-from manymotives.models.reward_policy import EVERYBODY, draw_rewards
+from manymotives.models.reward_policy import draw_rewards
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.target import check_everyone_chose, checked_choices
 from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 FACTORISATIONS = ("reward_given_policy", "policy_given_reward")
@@ -36,132 +35,11 @@ EMPTY_SETS = ("condition", "drop", "prior")
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyOptimalityModel:
-    """What agents may want × what they may do × how far from optimal that may be.
-
-    Parameters
-    ----------
-    reward
-        A prior, from which the method draws rewards to hold against policies; an array [N, S] of the only rewards in
-        question; or `RewardSet(...)`, which can also weigh and name them.
-    policy
-        `DirichletPolicy(concentration)`.
-    optimality
-        β, the prior of the gap ε between the demonstrated policy's value and the best, in the worst state:
-        `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
-        `mm.LogNormal(...)`, or `DistributionOptimality(F)` for any other.
-    sharing
-        `Hierarchical()`, `Separate()` or `Pooled()`. Tasks that share have one concentration of policies; with
-        `factorisation="policy_given_reward"` they also learn from each other which rewards are common.
-    factorisation
-        "reward_given_policy": the paper's, whose rewards do not inform each other. "policy_given_reward": they do.
-    reward_concentration
-        κ, with "policy_given_reward" and `Hierarchical()`: the weights of the rewards are Dirichlet(κ λ), and the
-        smaller κ, the fewer rewards are shared by all tasks. A number or a prior. None: Gamma(shape=2, rate=0.5), a
-        handful of rewards among some ten tasks.
-    empty_set
-        Where no reward makes a policy ε-optimal, the paper's conditional is undefined ("reward_given_policy" only).
-        "condition": such ε are impossible for that policy, so β is conditioned on the others; "drop": such pairs of
-        policy and ε are impossible, so policies far from optimal for every reward count less; "prior": there, λ.
-    scale_free
-        Measure loss in units of what there is to lose between the best policy and the worst. Without it, rewards that
-        hardly differ between states are favoured, because every policy is nearly optimal for them.
-    """
-
-    reward: Any = DirichletReward()
-    policy: Any = DirichletPolicy()
-    optimality: Any = ExponentialOptimality()
-    sharing: Any = Hierarchical()
-    factorisation: Any = "reward_given_policy"
-    reward_concentration: Any = None
-    empty_set: Any = "condition"
-    scale_free: Any = False
-
-    def __post_init__(self) -> None:
-        who = "PolicyOptimalityModel"
-        if not isinstance(self.reward, DirichletReward | BetaReward | GaussianReward | RewardSet):
-            if not hasattr(self.reward, "__array__") and not isinstance(self.reward, list | tuple):
-                raise InputError(
-                    f"{who}: reward must be DirichletReward(), BetaReward(), GaussianReward(), RewardSet(...) or an "
-                    f"array [N, S]; found {self.reward!r}."
-                )
-            object.__setattr__(self, "reward", RewardSet(self.reward))
-        if not isinstance(self.policy, DirichletPolicy):
-            raise InputError(f"{who}: policy must be DirichletPolicy(...); found {self.policy!r}.")
-        if not isinstance(self.sharing, Hierarchical | Separate | Pooled):
-            raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
-        check_optimality(self.optimality)
-        for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):
-            if not isinstance(getattr(self, word), str) or getattr(self, word) not in allowed:
-                listed = ", ".join(f'"{name}"' for name in allowed)
-                raise InputError(f"{who}: {word} must be one of {listed}; found {getattr(self, word)!r}.")
-        if self.reward_concentration is not None:
-            check_parameter(self.reward_concentration, f"{who}: reward_concentration", "positive")
-            if not isinstance(self.reward_concentration, Prior) and np.ndim(self.reward_concentration):
-                raise InputError(f"{who}: reward_concentration must be a single number or a prior.")
-        if isinstance(self.policy.concentration, Prior):
-            if self.factorisation == "policy_given_reward":
-                raise InputError(
-                    f'{who}: with factorisation="policy_given_reward" the concentration of policies must be a number: '
-                    "policies of each reward are normalised, at a cost that a prior would multiply."
-                )
-            if self.empty_set == "drop" and isinstance(self.sharing, Hierarchical):
-                raise InputError(
-                    f'{who}: with empty_set="drop" tasks that share a concentration of policies inform it by how '
-                    'optimal they are, which is not implemented. Use "condition" or "prior", Separate(), or a number.'
-                )
-        if self.reward_concentration is not None and not self.shares_rewards:
-            raise InputError(
-                f"{who}: reward_concentration says how alike tasks are that inform each other; that takes "
-                'factorisation="policy_given_reward" and Hierarchical(). Elsewhere it changes nothing.'
-            )
-        if self.empty_set != "condition" and self.factorisation == "policy_given_reward":
-            raise InputError(
-                f'{who}: empty_set is for factorisation="reward_given_policy"; the other has no empty sets.'
-            )
-        if not isinstance(self.scale_free, bool | np.bool_):
-            raise InputError(f"{who}: scale_free must be True or False; found {self.scale_free!r}.")
-
-    @property
-    def shares_rewards(self) -> bool:
-        """Whether tasks learn from each other which rewards are common."""
-        return self.factorisation == "policy_given_reward" and isinstance(self.sharing, Hierarchical)
-
-    @property
-    def weights_concentration(self) -> Any:
-        """κ, where tasks share rewards."""
-        return Gamma(shape=2.0, rate=0.5) if self.reward_concentration is None else self.reward_concentration
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the model alone says, whatever the data."""
-        return ()
-
-    def bind(self, environment: Place, demonstrations: Demonstrations) -> "OptimalityTarget":
-        """This model for these data."""
-        counts = checked_choices(known_part(environment), demonstrations)
-        if isinstance(self.sharing, Separate):
-            check_everyone_chose(demonstrations, counts)
-        tasks: tuple[Any, ...] = demonstrations.tasks
-        if isinstance(self.sharing, Pooled):
-            counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
-        return self.target(environment, tasks, counts)
-
-    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> "OptimalityTarget":
-        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
-        belief = environment if isinstance(environment, DynamicsBelief) else None
-        known = known_part(environment)
-        if isinstance(self.reward, RewardSet):
-            self.reward.for_environment(known)  # what does not fit is better found now than later
-        return OptimalityTarget(known, self, tasks, np.ascontiguousarray(counts, dtype=float), belief)
-
-
-@dataclass(frozen=True, eq=False)
 class OptimalityTarget:
     """The model, the environment and the choices: everything a method reads."""
 
     environment: Environment  # the mean of the belief, where there is one
-    model: PolicyOptimalityModel
+    model: "PolicyOptimalityModel"
     tasks: tuple[Any, ...]  # one, "everybody", where they are pooled
     counts: np.ndarray  # [M, S, A] floats
     belief: DynamicsBelief | None = None  # where transitions are not known
@@ -177,7 +55,7 @@ class OptimalityTarget:
     @property
     def shares_policies(self) -> bool:
         """Whether tasks have one concentration of policies."""
-        return not isinstance(self.model.sharing, Separate)
+        return not self.model.is_separate
 
     @property
     def has_given_rewards(self) -> bool:
@@ -219,3 +97,120 @@ class OptimalityTarget:
         if isinstance(given, Prior):
             return given.draw(draws, seed=int(rng.integers(2**63)))
         return np.full(draws, float(given))
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyOptimalityModel(Model):
+    """What agents may want × what they may do × how far from optimal that may be.
+
+    Parameters
+    ----------
+    reward
+        A prior, from which the method draws rewards to hold against policies; an array [N, S] of the only rewards in
+        question; or `RewardSet(...)`, which can also weigh and name them.
+    policy
+        `DirichletPolicy(concentration)`.
+    optimality
+        β, the prior of the gap ε between the demonstrated policy's value and the best, in the worst state:
+        `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
+        `mm.LogNormal(...)`, or `DistributionOptimality(F)` for any other.
+    sharing
+        `Hierarchical()`, `Separate()` or `Pooled()`. Tasks that share have one concentration of policies; with
+        `factorisation="policy_given_reward"` they also learn from each other which rewards are common.
+    factorisation
+        "reward_given_policy": the paper's, whose rewards do not inform each other. "policy_given_reward": they do.
+    reward_concentration
+        κ, with "policy_given_reward" and `Hierarchical()`: the weights of the rewards are Dirichlet(κ λ), and the
+        smaller κ, the fewer rewards are shared by all tasks. A number or a prior. None: Gamma(shape=2, rate=0.5), a
+        handful of rewards among some ten tasks.
+    empty_set
+        Where no reward makes a policy ε-optimal, the paper's conditional is undefined ("reward_given_policy" only).
+        "condition": such ε are impossible for that policy, so β is conditioned on the others; "drop": such pairs of
+        policy and ε are impossible, so policies far from optimal for every reward count less; "prior": there, λ.
+    scale_free
+        Measure loss in units of what there is to lose between the best policy and the worst. Without it, rewards that
+        hardly differ between states are favoured, because every policy is nearly optimal for them.
+    """
+
+    reward: Any = DirichletReward()
+    policy: Any = DirichletPolicy()
+    optimality: Any = ExponentialOptimality()
+    sharing: Any = Hierarchical()
+    factorisation: Any = "reward_given_policy"
+    reward_concentration: Any = None
+    empty_set: Any = "condition"
+    scale_free: Any = False
+
+    target_type: ClassVar[type] = OptimalityTarget
+
+    def __post_init__(self) -> None:
+        who = "PolicyOptimalityModel"
+        if not isinstance(self.reward, DirichletReward | BetaReward | GaussianReward | RewardSet):
+            if not hasattr(self.reward, "__array__") and not isinstance(self.reward, list | tuple):
+                raise InputError(
+                    f"{who}: reward must be DirichletReward(), BetaReward(), GaussianReward(), RewardSet(...) or an "
+                    f"array [N, S]; found {self.reward!r}."
+                )
+            object.__setattr__(self, "reward", RewardSet(self.reward))
+        if not isinstance(self.policy, DirichletPolicy):
+            raise InputError(f"{who}: policy must be DirichletPolicy(...); found {self.policy!r}.")
+        if not isinstance(self.sharing, Hierarchical | Separate | Pooled):
+            raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
+        check_optimality(self.optimality)
+        for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):
+            if not isinstance(getattr(self, word), str) or getattr(self, word) not in allowed:
+                listed = ", ".join(f'"{name}"' for name in allowed)
+                raise InputError(f"{who}: {word} must be one of {listed}; found {getattr(self, word)!r}.")
+        if self.reward_concentration is not None:
+            check_parameter(self.reward_concentration, f"{who}: reward_concentration", "positive")
+            if not isinstance(self.reward_concentration, Prior) and np.ndim(self.reward_concentration):
+                raise InputError(f"{who}: reward_concentration must be a single number or a prior.")
+        if isinstance(self.policy.concentration, Prior):
+            if self.factorisation == "policy_given_reward":
+                raise InputError(
+                    f'{who}: with factorisation="policy_given_reward" the concentration of policies must be a number: '
+                    "policies of each reward are normalised, at a cost that a prior would multiply."
+                )
+            if self.empty_set == "drop" and self.is_hierarchical:
+                raise InputError(
+                    f'{who}: with empty_set="drop" tasks that share a concentration of policies inform it by how '
+                    'optimal they are, which is not implemented. Use "condition" or "prior", Separate(), or a number.'
+                )
+        if self.reward_concentration is not None and not self.shares_rewards:
+            raise InputError(
+                f"{who}: reward_concentration says how alike tasks are that inform each other; that takes "
+                'factorisation="policy_given_reward" and Hierarchical(). Elsewhere it changes nothing.'
+            )
+        if self.empty_set != "condition" and self.factorisation == "policy_given_reward":
+            raise InputError(
+                f'{who}: empty_set is for factorisation="reward_given_policy"; the other has no empty sets.'
+            )
+        if not isinstance(self.scale_free, bool | np.bool_):
+            raise InputError(f"{who}: scale_free must be True or False; found {self.scale_free!r}.")
+
+    @property
+    def shares_rewards(self) -> bool:
+        """Whether tasks learn from each other which rewards are common."""
+        return self.factorisation == "policy_given_reward" and self.is_hierarchical
+
+    @property
+    def weights_concentration(self) -> Any:
+        """κ, where tasks share rewards."""
+        return Gamma(shape=2.0, rate=0.5) if self.reward_concentration is None else self.reward_concentration
+
+    @property
+    def abbreviation(self) -> str:
+        """As the paper calls it."""
+        return "MPO"
+
+    @property
+    def has_independent_tasks(self) -> bool:
+        """Whether what one task did says nothing about another."""
+        return not (self.shares_rewards or self.is_pooled or isinstance(self.policy.concentration, Prior))
+
+    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> OptimalityTarget:
+        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        belief, known = split_environment(environment)
+        if isinstance(self.reward, RewardSet):
+            self.reward.for_environment(known)  # what does not fit is better found now than later
+        return OptimalityTarget(known, self, tasks, np.ascontiguousarray(counts, dtype=float), belief)

@@ -7,9 +7,10 @@ import numpy as np
 
 from manymotives import families
 from manymotives.errors import InputError, quoted
+from manymotives.io.records import Recorded
 
 
-class Prior:
+class Prior(Recorded):
     """A distribution of one number. Its parameters are numbers, one for each component, or priors in turn."""
 
     family: ClassVar[int]
@@ -104,9 +105,6 @@ class LogNormal(Prior):
     family: ClassVar[int] = families.LOG_NORMAL
     support: ClassVar[str] = "positive"
     needs: ClassVar[tuple[str, ...]] = ("real", "positive")
-
-
-DISTRIBUTIONS = {kind.__name__: kind for kind in (Gamma, Beta, Normal, HalfNormal, LogNormal)}
 
 
 def check_parameter(value: Any, what: str, needed: str, *, levels: int = 1) -> None:

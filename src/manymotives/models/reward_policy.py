@@ -6,27 +6,27 @@ c_m | h ~ Gamma(g1, g2)   how consistently it acts on it (section 3.1)
 a_t | s_t ~ Softmax(c_m Q*_{ρ_m}(s_t, ·))
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from manymotives.data.alignment import aligned
-from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.belief import Place, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.episodes import EpisodeCounts
+from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.target import ParameterLayout, Target, check_everyone_chose, checked_choices, coordinates_of
-
-EVERYBODY = "everybody"
+from manymotives.models.target import ParameterLayout, Target, coordinates_of
 
 
 @dataclass(frozen=True, eq=False)
-class RewardPolicyModel:
+class RewardPolicyModel(Model):
     """What agents may want × how they choose × how tasks relate.
 
     Parameters
@@ -42,6 +42,8 @@ class RewardPolicyModel:
     reward: Any = DirichletReward()
     choice: Any = Softmax()
     sharing: Any = Hierarchical()
+
+    target_type: ClassVar[type] = Target
 
     def __post_init__(self) -> None:
         for word, kinds in (
@@ -60,6 +62,16 @@ class RewardPolicyModel:
         return self.reward.default_inverse_temperature if given is None else given
 
     @property
+    def abbreviation(self) -> str:
+        """As the paper calls it."""
+        return {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
+
+    @property
+    def has_independent_tasks(self) -> bool:
+        """Whether what one task did says nothing about another."""
+        return self.is_separate
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What the model alone cannot tell apart, whatever the data."""
         if isinstance(self.inverse_temperature, Prior) and self.reward.link != NORMALISED:
@@ -70,20 +82,13 @@ class RewardPolicyModel:
         return ()
 
     def bind(self, environment: Place, demonstrations: Demonstrations) -> Target:
-        """The posterior of this model for these data."""
-        counts = checked_choices(known_part(environment), demonstrations)
-        if isinstance(self.sharing, Separate):
-            check_everyone_chose(demonstrations, counts)
-        tasks = demonstrations.tasks
-        if isinstance(self.sharing, Pooled):
-            counts, tasks = counts.sum(axis=0, keepdims=True), (EVERYBODY,)
-        return self.target(environment, tasks, counts)
+        """The posterior of this model for these data, up to a constant."""
+        episodes = EpisodeCounts.of(demonstrations, pooled=self.is_pooled)
+        return replace(super().bind(environment, demonstrations), episodes=episodes)
 
     def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
-        belief = None
-        if isinstance(environment, DynamicsBelief):
-            belief, environment = (environment if environment.is_uncertain.any() else None), environment.mean
+        belief, environment = split_environment(environment)
         reward, on = self.reward, self.reward.on
         features = reward.features_for(environment)
         if features is not None and on == "state_action":
@@ -110,7 +115,7 @@ class RewardPolicyModel:
             lapse=lapse,
             is_soft=self.choice.is_soft,
             on_pairs=on == "state_action",
-            group_size=1 if isinstance(self.sharing, Separate) else len(counts),
+            group_size=1 if self.is_separate else len(counts),
         )
         return Target(
             environment=environment,

@@ -16,13 +16,14 @@ from manymotives.data.alignment import aligned, is_labelled, labelled, order_of
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
+from manymotives.io.records import Recorded
 from manymotives.models.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
 
 NORMALISED, DIRECT, LINEAR = range(3)  # links: x / Σx, x, Φ x
 
 
 @dataclass(frozen=True, eq=False)
-class DirichletReward:
+class DirichletReward(Recorded):
     """Rewards are shares of one unit: not negative, summing to one over states or pairs (paper, section 3.2).
 
     Parameters
@@ -60,7 +61,7 @@ class DirichletReward:
 
 
 @dataclass(frozen=True, eq=False)
-class BetaReward:
+class BetaReward(Recorded):
     """Rewards are numbers between 0 and 1, independent of each other (the authors' earlier prior).
 
     Parameters
@@ -96,7 +97,7 @@ class BetaReward:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianReward:
+class GaussianReward(Recorded):
     """Rewards are weighted sums of features, the weights normal; negative rewards are ordinary.
 
     Parameters
@@ -171,7 +172,7 @@ class GaussianReward:
 
 
 @dataclass(frozen=True, eq=False)
-class RewardSet:
+class RewardSet(Recorded):
     """One of a finite set of rewards, for `PolicyOptimalityModel`.
 
     Parameters

@@ -21,6 +21,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
+from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
@@ -73,6 +74,7 @@ class Target:
     fixed_temperature: np.ndarray  # [M], read where the temperature is known
     fixed_lapse: np.ndarray  # [M]
     belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
+    episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
 
     @property
     def num_tasks(self) -> int:
@@ -182,11 +184,20 @@ class Target:
 
     def log_policies(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
         """log π(a|s) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
-        environment = environment or self.environment
-        temperature = self.felt_temperatures(u, owner)
-        soft = temperature if self.layout.is_soft else None
-        q = plan(environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
-        return log_choice_probabilities(q, temperature, self.lapses(u, owner))
+        q = self.action_values(u, owner, environment)
+        return log_choice_probabilities(q, self.felt_temperatures(u, owner), self.lapses(u, owner))
+
+    def action_values(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
+        """Q(s, a) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
+        soft = self.felt_temperatures(u, owner) if self.layout.is_soft else None
+        return plan(environment or self.environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
+
+    def episode_log_likelihoods(self, u: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """log p of each episode [N, E], of coordinates u [N, M, D] and the values q [N, V, A] in visited states."""
+        assert self.episodes is not None
+        every, owner = np.arange(self.num_tasks), self.episodes.task
+        temperature, lapse = self.felt_temperatures(u, every)[:, owner], self.lapses(u, every)[:, owner]
+        return self.episodes.log_likelihoods(log_choice_probabilities(q[:, :, None], temperature, lapse)[:, :, 0])
 
     def log_prior(self, hyper: np.ndarray, u: np.ndarray) -> np.ndarray:
         """log p(h, u) [N] for coordinates h [N, G, H] and u [N, M, D]."""

@@ -1,7 +1,8 @@
 """What was inferred: one kind of posterior for each kind of model."""
 
-from manymotives.posterior.common import Posterior, Summary
+from manymotives.posterior.common import Posterior
 from manymotives.posterior.policy_optimality import PolicyOptimalityPosterior
 from manymotives.posterior.reward_policy import RewardPolicyPosterior
+from manymotives.posterior.summary import Summary
 
 __all__ = ["PolicyOptimalityPosterior", "Posterior", "RewardPolicyPosterior", "Summary"]

@@ -5,8 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,15 +17,16 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
+from manymotives.inference.diagnostics import Mixing
 from manymotives.io.atomic import whole_file
 from manymotives.io.netcdf import write_tree
-from manymotives.models.priors import Prior
-from manymotives.models.sharing import Hierarchical, Pooled
+from manymotives.models import Model
 from manymotives.planning import Identifiability, Plan, plan
 from manymotives.posterior.archive import compressed, restored_demonstrations
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
-from manymotives.posterior.feature_weights import population_weights, weights_table
+from manymotives.posterior.feature_weights import weights_table
+from manymotives.posterior.summary import Summary
 from manymotives.posterior.tables import contrasts_of, described, selected, tidy
 from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
 
@@ -41,6 +41,49 @@ class Posterior:
     model: Any
     environment: Environment  # where its transitions are not known, their mean before the choices were seen
     belief: DynamicsBelief | None = None  # in that case
+
+    # ---- what each kind of model decides: its kind of posterior says it --------------------------------------
+
+    model_type: ClassVar[type[Model]]
+    default_method: ClassVar[type]
+    can_be_reweighted: ClassVar[bool]  # whether draws with importance weights stand for the posterior of other data
+
+    @staticmethod
+    def kind_of(model: Any) -> "type[Posterior]":
+        """The kind of posterior that a model has."""
+        for kind in Posterior.__subclasses__():
+            if isinstance(model, kind.model_type):
+                return kind
+        known = " or a ".join(f"{kind.model_type.__name__}(...)" for kind in Posterior.__subclasses__())
+        raise InputError(f"model must be a {known}; found {model!r}.")
+
+    @staticmethod
+    def label(draws: Any, model: Any, target: Any, demonstrations: Demonstrations, seed: int) -> xr.DataTree:
+        """Draws in the ArviZ schema, with all that a file must hold to be read again."""
+        raise NotImplementedError
+
+    @staticmethod
+    def watched(draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
+        """What chains must agree on, between two rounds of a run."""
+        raise NotImplementedError
+
+    @staticmethod
+    def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
+        """Whether chains have mixed, where there are any."""
+        raise NotImplementedError
+
+    @staticmethod
+    def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:
+        """What to be careful about with these draws; `lives` [S]: where choices are made."""
+        raise NotImplementedError
+
+    def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
+        """The dimensions of every variable that a file of it must hold, by group; their lengths go into `sizes`."""
+        raise NotImplementedError
+
+    def expected_policies(self, rewards: np.ndarray, best: Plan) -> np.ndarray | None:
+        """Choices to expect [K, who, S, A] under each draw, of its rewards and their plans; None where not known."""
+        raise NotImplementedError
 
     # ---- what they want ------------------------------------------------------------------------------------
 
@@ -178,7 +221,7 @@ class Posterior:
             raise InputError(f'contrasts must be None, "feature", "state" or "task"; found {contrasts!r}.')
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
-        if contrasts == "task" and isinstance(self.model.sharing, Pooled):
+        if contrasts == "task" and self.model.is_pooled:
             raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
@@ -208,7 +251,7 @@ class Posterior:
             raise InputError("the rewards of this model are not made of features: its tables are of states.")
         return "feature" if self.has_features and not about_states else "state"
 
-    def summary(self) -> "Summary":
+    def summary(self) -> Summary:
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
         names = [name for name in drawn.data_vars if name not in UNLISTED]
@@ -306,64 +349,13 @@ class Posterior:
         first = [dim for dim in ("chain", "draw", "task") if dim in values.dims]
         return values.transpose(*first, ...)
 
+    def flat_draws(self, values: xr.DataArray) -> xr.DataArray:
+        """Chains one after the other (sample, task, ...), and one task where everybody is one."""
+        if self.model.is_pooled:
+            values = values.isel(task=[0])
+        return values.stack(sample=("chain", "draw")).transpose("sample", "task", ...)
+
     def _labelled_policy(self, policy: np.ndarray, dims: tuple[str, ...], coordinates: Any) -> xr.DataArray:
         known = self.data["observed_data"].dataset["counts"]
         coordinates = coordinates | {"state": known["state"], "action": known["action"]}
         return xr.DataArray(policy, dims=(*dims, "state", "action"), coords=coordinates, name="policy")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Summary:
-    """A posterior in words and numbers; prints as text, and as a table in notebooks."""
-
-    posterior: Posterior
-    table: pd.DataFrame  # hyperparameters and temperatures
-
-    @property
-    def weights(self) -> pd.DataFrame:
-        """Mean weight of each feature, one row a task; empty where rewards are not made of features."""
-        if not self.posterior.has_features:
-            return pd.DataFrame()
-        return pd.DataFrame(self.posterior.weights.mean(("chain", "draw")).to_pandas())  # type: ignore[attr-defined]
-
-    @property
-    def population_weights(self) -> pd.DataFrame:
-        """Mean and scale of each weight in the population, prior beside; empty where there is no such population."""
-        if not (self.posterior.has_features and isinstance(self.posterior.model.sharing, Hierarchical)):
-            return pd.DataFrame()
-        return population_weights(self.posterior).set_index(["feature", "parameter"])
-
-    @property
-    def rewards(self) -> pd.DataFrame:
-        """Mean reward, one row a task."""
-        mean = self.posterior.mean_reward
-        if mean.ndim == 3:
-            mean = mean.stack(pair=("state", "action"))
-        return pd.DataFrame(mean.to_pandas())
-
-    def __repr__(self) -> str:
-        parts = [repr(self.posterior), *self.posterior._more_lines()]
-        for title, table, rows in self._tables():
-            parts += ["", title, table.to_string(max_rows=rows, max_cols=12)]
-        return "\n".join(parts)
-
-    def _repr_html_(self) -> str:
-        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
-        listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
-        head = "<br>".join(map(escape, [repr(self.posterior).splitlines()[0], *self.posterior._more_lines()]))
-        tables = "".join(table.to_html(max_rows=rows, max_cols=12) for _, table, rows in self._tables())
-        return f"<p>{head}</p>{listed}{tables}"
-
-    def _tables(self) -> list[tuple[str, pd.DataFrame, int]]:
-        """What is shown: titles, tables, and how many rows; where rewards are made of features, these alone."""
-        shown = [
-            ("weights of features in the population", self.population_weights.round(3), 40),
-            ("mean weight", self.weights.round(3), 20),
-        ]
-        if self.posterior.has_features and isinstance(self.posterior.model.inverse_temperature, Prior):
-            product = self.posterior.weights * self.posterior.inverse_temperatures  # type: ignore[attr-defined]
-            mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
-            shown.append(("mean of weight × inverse temperature, which is what choices tell", mean.round(3), 20))
-        if not self.posterior.has_features:
-            shown.append(("mean reward", self.rewards.round(3), 20))
-        return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]

@@ -13,7 +13,6 @@ import xarray as xr
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.models.sharing import Hierarchical
 from manymotives.posterior.tables import contrasts_of, described, selected, tidy
 
 
@@ -62,7 +61,7 @@ def population_weights(posterior: Any, level: float = 0.95) -> pd.DataFrame:
 
 def population_draws(posterior: Any) -> tuple[xr.DataArray, xr.DataArray]:
     """Draws of the mean and scale of weights between tasks (chain, draw, feature, parameter), and of their prior."""
-    if not isinstance(posterior.model.sharing, Hierarchical):
+    if not posterior.model.is_hierarchical:
         raise InputError("only under Hierarchical() do weights have a population: see to_frame() for each task's.")
     reward, weight = posterior.model.reward, posterior.weights.isel(task=0, drop=True)
     drawn, prior = posterior.data["posterior"].dataset, posterior.data["prior"].dataset.isel(chain=0, drop=True)

@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
+from manymotives.inference import OptimalityMonteCarlo
+from manymotives.inference.diagnostics import Mixing, learning_warnings, mixing, policy_warnings
 from manymotives.inference.optimality.theorem import theorem_bound
-from manymotives.models import PolicyOptimalityModel
-from manymotives.models.sharing import Pooled
-from manymotives.planning import plan
+from manymotives.models import Model, PolicyOptimalityModel
+from manymotives.models.priors import Prior
+from manymotives.planning import Plan, plan
 from manymotives.posterior.common import Posterior
+from manymotives.posterior.labelling.policy_optimality import label_policy_optimality
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,6 +23,61 @@ class PolicyOptimalityPosterior(Posterior):
     """Which rewards each task may have, and how optimal it is for them."""
 
     model: PolicyOptimalityModel
+
+    model_type: ClassVar[type[Model]] = PolicyOptimalityModel
+    default_method: ClassVar[type] = OptimalityMonteCarlo
+    can_be_reweighted: ClassVar[bool] = False  # weights on a set of rewards
+    label = staticmethod(label_policy_optimality)
+
+    @staticmethod
+    def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
+        """Whether chains have mixed, where there are several."""
+        drawn = data["posterior"].dataset
+        if drawn.sizes["chain"] == 1:
+            return None
+        watched = drawn.drop_vars(["reward", "policy"], errors="ignore")  # often the same, whoever has them
+        watched = watched.assign(which_reward=data["sample_stats"].dataset["reward_index"].astype(float))
+        return mixing(watched, "Raise `draws`.")
+
+    @staticmethod
+    def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:
+        """States without choices, rewards that nothing was learnt about."""
+        counts = data["observed_data"].dataset["counts"]
+        return (
+            *policy_warnings(counts, lives),
+            *learning_warnings(data["posterior"].dataset, data["prior"].dataset),
+        )
+
+    def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
+        """The dimensions of every variable that a file of it must hold, by group; their lengths go into `sizes`."""
+        whole: tuple[str, ...] = () if self.model.is_pooled else ("task",)
+        drawn = ("chain", "draw", *whole)
+        cells = ("state",) if self.model.reward.on == "state" else ("state", "action")
+        found = {"reward": (*drawn, *cells), "optimality_gap": drawn, "policy_loss": drawn}
+        if isinstance(self.model.policy.concentration, Prior):
+            found["policy_concentration"] = drawn if self.model.is_separate else ("chain", "draw")
+        if self.model.shares_rewards:
+            found["reward_concentration"] = ("chain", "draw")
+        if "policy" in self.data["posterior"].dataset:
+            found["policy"] = (*drawn, "state", "action")
+        sizes["candidate"] = self.data["reward_set"].dataset.sizes["candidate"]
+        return {
+            "posterior": found,
+            "prior": {"optimality_gap": ("chain", "draw")},
+            "sample_stats": {"reward_index": drawn, "effective_policies": whole},
+            "reward_set": {
+                "reward": ("candidate", *cells),
+                "measure": ("candidate",),
+                "span": ("candidate",),
+                "weight": (*whole, "candidate"),
+                "predictive_policy": (*whole, "state", "action"),
+            },
+        }
+
+    def expected_policies(self, rewards: np.ndarray, best: Plan) -> np.ndarray | None:
+        """The policies [K, who, S, A] that were drawn, whatever the rewards; None where there were too many to keep."""
+        drawn = self.data["posterior"].dataset
+        return self.flat_draws(self._for_each_task(drawn["policy"])).values if "policy" in drawn else None
 
     @property
     def weights(self) -> xr.DataArray:
@@ -64,7 +123,7 @@ class PolicyOptimalityPosterior(Posterior):
     def population(self, *, seed: int = 0) -> xr.Dataset:
         """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
         drawn = self.data["posterior"].dataset
-        if isinstance(self.model.sharing, Pooled):
+        if self.model.is_pooled:
             return drawn[["reward"]]
         if not self.model.shares_rewards:
             raise InputError(

@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
 from manymotives.families import draw_all
-from manymotives.models import RewardPolicyModel, Target
-from manymotives.models.reward_policy import EVERYBODY
-from manymotives.models.sharing import Pooled, Separate
+from manymotives.inference import HMC
+from manymotives.inference.diagnostics import Mixing, learning_warnings, mixing, spread_notes, visit_warnings
+from manymotives.models import Model, RewardPolicyModel, Target
+from manymotives.models.model import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
+from manymotives.planning import Plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.common import Posterior
+from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,6 +25,57 @@ class RewardPolicyPosterior(Posterior):
     """What each task wants and how consistently it acts on it."""
 
     model: RewardPolicyModel
+
+    model_type: ClassVar[type[Model]] = RewardPolicyModel
+    default_method: ClassVar[type] = HMC
+    can_be_reweighted: ClassVar[bool] = True
+    label = staticmethod(label_reward_policy)
+    watched = staticmethod(watched_reward_policy)
+
+    @staticmethod
+    def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
+        """Whether chains have mixed, where there are any."""
+        if not method.is_markov_chain:
+            return None
+        settings = "`max_rounds`, or `draws`" if hasattr(method, "max_rounds") else "`thin` or `draws`"
+        return mixing(data["posterior"].dataset, f"Raise {settings}.")
+
+    @staticmethod
+    def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:
+        """States without choices, rewards that nothing was learnt about, populations without differences."""
+        drawn, prior, counts = (data[name].dataset for name in ("posterior", "prior", "observed_data"))
+        has_spread = model.is_hierarchical and counts.sizes["task"] > 1
+        return (
+            *visit_warnings(counts["counts"], lives, "weight" in drawn),
+            *learning_warnings(drawn, prior),
+            *(spread_notes(drawn, prior) if has_spread else ()),
+        )
+
+    def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
+        """As labels say it: one draw is labelled, as `fit` would, and its dimensions are looked at."""
+        target, pooled = self.target, self.model.is_pooled
+        tasks = np.zeros((1, 1, target.num_tasks, target.num_coordinates))
+        hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
+        labelled = labelled_variables(self.model, target, tasks, hyper, names, for_tasks=not pooled)
+        found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
+        if "feature" in labelled.sizes:
+            sizes["feature"] = labelled.sizes["feature"]
+        if target.belief is not None and "transition" in self.data["posterior"].dataset:
+            found["transition"] = ("chain", "draw", "move")
+            sizes["move"] = int(target.belief.is_uncertain.sum())
+        known: dict[str, tuple[str, ...]] = {
+            word: () if pooled else ("task",)
+            for word, index in (("inverse_temperature", target.layout.temperature), ("lapse", target.layout.lapse))
+            if index < 0
+        }
+        return {"posterior": found, "constant_data": known, "sample_stats": {"lp": ("chain", "draw")}}
+
+    def expected_policies(self, rewards: np.ndarray, best: Plan) -> np.ndarray | None:
+        """Softmax, or soft-optimal, choices [K, who, S, A] under each draw, of its rewards and their plans."""
+        temperature, lapse = (self.flat_draws(values).values for values in (self.inverse_temperatures, self.lapses))
+        if self.model.choice.is_soft:
+            best = self.planned(rewards, slice(None), temperature)
+        return np.exp(log_choice_probabilities(best.q, temperature, lapse))
 
     @property
     def weights(self) -> xr.DataArray:
@@ -107,12 +161,12 @@ class RewardPolicyPosterior(Posterior):
         With `weight` (chain, draw, feature) where rewards are made of features.
         """
         drawn = self.data["posterior"].dataset
-        if isinstance(self.model.sharing, Separate):
+        if self.model.is_separate:
             raise InputError(
                 "under Separate() tasks have no population: a new subject is drawn from the prior, which is in "
                 'posterior.data["prior"].'
             )
-        if isinstance(self.model.sharing, Pooled):
+        if self.model.is_pooled:
             return drawn[[name for name in ("reward", "weight", "inverse_temperature", "lapse") if name in drawn]]
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
@@ -150,7 +204,7 @@ class RewardPolicyPosterior(Posterior):
     def target(self) -> Target:
         """What was sampled from, rebuilt from what is stored."""
         counts = self.data["observed_data"].dataset["counts"].values.astype(float)
-        pooled = isinstance(self.model.sharing, Pooled)
+        pooled = self.model.is_pooled
         tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
         place = self.belief or self.environment
         return self.model.target(place, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)

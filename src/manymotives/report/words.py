@@ -10,7 +10,6 @@ from manymotives.data.labels import Label
 from manymotives.models import RewardPolicyModel
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
-from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.posterior import Posterior
 
 
@@ -180,9 +179,9 @@ def _optimality(optimality: Any) -> str:
 
 
 def _sharing(model: Any) -> str:
-    if isinstance(model.sharing, Pooled):
+    if model.is_pooled:
         return "pooled: one reward for everybody, as if one agent had made all choices"
-    if isinstance(model.sharing, Hierarchical):
+    if model.is_hierarchical:
         return "hierarchical: each subject has its own, drawn from one population that is inferred too"
     return "separate: what is learnt about one subject says nothing about another"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,15 @@ from manymotives.data.belief import Place
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
-from manymotives.fitting.fit import WAYS, fit, method_of
+from manymotives.fitting.fit import fit, method_of
 from manymotives.inference import OptimalityMonteCarlo
-from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
+from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.rewards import RewardSet
-from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.sharing import Hierarchical, Pooled
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 
-SHORT = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}
 TEMPERATURES = np.logspace(-2, 4, 61)  # tried for MPO, in units of what the average choice is worth
 OF_THE_LADDER = OptimalityMonteCarlo(draws=200)  # more policies take longer and change nothing in its predictions
 AT_A_TIME = 4_000_000  # numbers
@@ -31,21 +31,13 @@ class Contender:
     """One model on the ladder."""
 
     name: str
-    model: Any
+    model: Any  # a Model
     method: Any
     posterior: Posterior | None = None  # of all the data, where it was given
 
     def place(self, shared: Place) -> Place:
         """What this one takes the world to be: runs may differ in that, in the discount for example."""
         return shared if self.posterior is None else self.posterior.belief or self.posterior.environment
-
-    @property
-    def has_independent_tasks(self) -> bool:
-        """Whether what one task did says nothing about another."""
-        if isinstance(self.model, PolicyOptimalityModel):
-            fixed = not hasattr(self.model.policy.concentration, "family")
-            return not self.model.shares_rewards and not isinstance(self.model.sharing, Pooled) and fixed
-        return isinstance(self.model.sharing, Separate)
 
 
 def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender, ...], str]:
@@ -80,18 +72,13 @@ def _named(things: Any, method: Any) -> list[Contender]:
 def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     posterior = thing if isinstance(thing, Posterior) else None
     model = thing if posterior is None else posterior.model
-    if not isinstance(model, RewardPolicyModel | PolicyOptimalityModel):
+    if not isinstance(model, Model):
         raise InputError(f"a model or a posterior is scored, or several of them; found {quoted(thing)}.")
-    fits = isinstance(method, OptimalityMonteCarlo) == isinstance(model, PolicyOptimalityModel)
-    if method is not None and fits:
+    if method is not None and issubclass(model.target_type, method.target_type):
         chosen = method
     else:
-        chosen = WAYS[type(model)].default() if posterior is None else method_of(posterior)
-    return Contender(name or _short(model), model, chosen, posterior)
-
-
-def _short(model: Any) -> str:
-    return "MPO" if isinstance(model, PolicyOptimalityModel) else SHORT[type(model.sharing)]
+        chosen = Posterior.kind_of(model).default_method() if posterior is None else method_of(posterior)
+    return Contender(name or model.abbreviation, model, chosen, posterior)
 
 
 def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
@@ -106,7 +93,7 @@ def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
     known = (first.choice.inverse_temperature, first.choice.lapse)
     if all(np.ndim(value) == 0 for value in known if not hasattr(value, "family")):
         rest.insert(0, replace(first, sharing=Pooled()))  # everybody can only be one if they are known to act alike
-    return [_contender(None, model, OF_THE_LADDER if _short(model) == "MPO" else method) for model in rest]
+    return [_contender(None, model, OF_THE_LADDER if model.abbreviation == "MPO" else method) for model in rest]
 
 
 # ---- what each predicts ------------------------------------------------------------------------------------------
@@ -118,12 +105,25 @@ def predicted(
     """log π(a|s) of every task, averaged over what it may want given the training data; whether chains had mixed."""
     posterior = fit(contender.model, place, training, contender.method, seed=seed, progress=False)
     mixed = "mixing" in posterior.data.attrs or not contender.method.is_markov_chain
-    if isinstance(posterior, PolicyOptimalityPosterior):
-        implied = Implied.by(posterior)
-        best = int(np.argmax(implied.worth(training.counts).sum(axis=0)))
-        return implied.log_policies(TEMPERATURES[best]), mixed
-    assert isinstance(posterior, RewardPolicyPosterior)
-    return _log(posterior.predictive_policies().values), mixed
+    return log_predictions(posterior, training), mixed
+
+
+@singledispatch
+def log_predictions(posterior: Posterior, training: Demonstrations) -> Float[np.ndarray, "task S A"]:
+    """log π(a|s) of every task, as a kind of posterior predicts choices."""
+    raise NotImplementedError(type(posterior))
+
+
+@log_predictions.register
+def _(posterior: RewardPolicyPosterior, training: Demonstrations) -> Float[np.ndarray, "task S A"]:
+    return _log(posterior.predictive_policies().values)
+
+
+@log_predictions.register
+def _(posterior: PolicyOptimalityPosterior, training: Demonstrations) -> Float[np.ndarray, "task S A"]:
+    implied = Implied.by(posterior)
+    best = int(np.argmax(implied.worth(training.counts).sum(axis=0)))
+    return implied.log_policies(TEMPERATURES[best])
 
 
 @dataclass(frozen=True, eq=False)

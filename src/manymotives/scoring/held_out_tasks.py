@@ -27,7 +27,6 @@ from manymotives.fitting.fit import method_of
 from manymotives.inference import Progress
 from manymotives.inference.importance import UNRELIABLE, normalised, smoothed
 from manymotives.models import Target
-from manymotives.models.sharing import Pooled
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.posterior.archive import unpacked_state
 from manymotives.scoring.contenders import Contender, predicted
@@ -184,23 +183,24 @@ def _continued(
 ) -> tuple[Prediction, NewTasks | None] | None:
     """The chains of a posterior, gone on without what is held out; None where they cannot."""
     method = contender.method
-    state: dict[str, Any] = unpacked_state(posterior.data["sampler"].dataset)
-    if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= state.keys():
+    arrays: dict[str, Any] = unpacked_state(posterior.data["sampler"].dataset)
+    if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= arrays.keys():
         return None
     target, environment = contender.model.bind(place, only(demonstrations, split.trains)), known_part(place)
     owner, belief = np.arange(target.num_tasks), target.belief
-    places = [environment] * len(state["tasks"])
+    places = [environment] * len(arrays["tasks"])
     if belief is not None:
-        places = [belief.environment(belief.normalised(logs)) for logs in state["environment_logs"]]
-    found = [target.log_likelihood(tasks, owner, place) for tasks, place in zip(state["tasks"], places)]
-    state["log_likelihood"] = np.stack(found)
-    streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(state["tasks"]))]
-    state["stream"] = np.array([json.dumps(stream) for stream in streams])
+        places = [belief.environment(belief.normalised(logs)) for logs in arrays["environment_logs"]]
+    found = [target.log_likelihood(tasks, owner, place) for tasks, place in zip(arrays["tasks"], places)]
+    arrays["log_likelihood"] = np.stack(found)
+    streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(arrays["tasks"]))]
+    arrays["stream"] = np.array([json.dumps(stream) for stream in streams])
     forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * method.draws))
     kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * method.draws))
-    shorter = replace(method, chains=len(state["tasks"]), draws=forgotten + kept)
-    draws = shorter.run(target, seed=seeds[0], progress=Progress(False), state=state)
-    is_pooled = isinstance(contender.model.sharing, Pooled)
+    method = replace(method, chains=len(arrays["tasks"]))
+    begin = replace(method.init(replace(target, episodes=None), seeds[0]), arrays=arrays)
+    draws = method.advance(begin, forgotten + kept, Progress(False))[1]
+    is_pooled = contender.model.is_pooled
     if split.own_episodes == 0 and not is_pooled:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
         drawn = draws.transition_probabilities

@@ -10,7 +10,6 @@ import numpy as np
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference.importance import normalised, smoothed
-from manymotives.models.sharing import Pooled
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.scoring.prediction import REWEIGHTED, Prediction
 from manymotives.scoring.splits import Split, only
@@ -21,7 +20,7 @@ def reweighted(
 ) -> Iterator[Prediction]:
     """For each split, what its task would do next had it not made the choices that are held out."""
     available = posterior.environment.available
-    pooled = isinstance(posterior.model.sharing, Pooled)  # whose draws are everybody's
+    pooled = posterior.model.is_pooled  # whose draws are everybody's
     drawn: tuple[int, np.ndarray, np.ndarray] | None = None
     for split in splits:
         if drawn is None or (drawn[0] != split.task and not pooled):

@@ -10,11 +10,10 @@ from manymotives.data.belief import DynamicsBelief, Place, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, listed, quoted
-from manymotives.fitting.fit import Model, fit
+from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
 from manymotives.inference.importance import UNRELIABLE
-from manymotives.models import PolicyOptimalityModel
-from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models import Model
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
@@ -83,7 +82,7 @@ def score(
     if not refits and any(each.posterior is None for each in contenders):
         raise InputError("without refits, posteriors are reweighted: give posteriors, not models.")
     for each in contenders:
-        if hold_out == "tasks" and 0 in first and isinstance(each.model.sharing, Separate):
+        if hold_out == "tasks" and 0 in first and each.model.is_separate:
             raise InputError(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or give first=(1,)."
             )
@@ -127,11 +126,11 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
             log_policies, mixed = predicted(contender, place, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
         return
-    if isinstance(contender.model, PolicyOptimalityModel):
+    if not Posterior.kind_of(contender.model).can_be_reweighted:
         if not refits:
             raise InputError(
-                f"{contender.name}: a PolicyOptimalityModel has weights on a set of rewards, not draws that could be "
-                "reweighted. Score it with refits=True (on the command line, without --method none)."
+                f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, not draws that "
+                "could be reweighted. Score it with refits=True (on the command line, without --method none)."
             )
         yield from _by_optimality(contender, place, book, seed)
         return
@@ -139,13 +138,13 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
     if posterior is None:
         posterior = fit(contender.model, place, demonstrations, contender.method, seed=seed, progress=False)
     assert isinstance(posterior, RewardPolicyPosterior)
-    if book.hold_out == "tasks" and isinstance(contender.model.sharing, Hierarchical):
+    if book.hold_out == "tasks" and contender.model.is_hierarchical:
         yield from predict_held_out_tasks(contender, place, demonstrations, splits, posterior, seed, refits=refits)
         return
     for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
         if not refits or not prediction.pareto_k > UNRELIABLE:
             yield prediction
-        elif isinstance(contender.model.sharing, Pooled):
+        elif contender.model.is_pooled:
             yield predict_without(contender, place, demonstrations, split, posterior, [seed, number])
         else:
             yield refit(contender, place, demonstrations, split, seed)
@@ -154,7 +153,7 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
 def _by_optimality(contender: Contender, place: Place, book: Book, seed: int) -> Iterator[Prediction]:
     """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
     demonstrations, splits = book.demonstrations, book.splits
-    if not contender.has_independent_tasks:
+    if not contender.model.has_independent_tasks:
         for split in splits:
             yield refit(contender, place, demonstrations, split, seed)
         return

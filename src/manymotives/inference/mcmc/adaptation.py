@@ -19,7 +19,7 @@ from manymotives.inference.laplace import improves_step_size, mass_factors
 from manymotives.inference.mcmc.density import density_workspace, noncentred_draws
 from manymotives.inference.mcmc.hamiltonian import start_trajectories
 from manymotives.inference.mcmc.interweaving import interweaving_directions
-from manymotives.inference.mcmc.sweeps import AcceptanceCounts, Tuning
+from manymotives.inference.mcmc.state import AcceptanceCounts, Tuning
 from manymotives.models import Target
 from manymotives.models.rewards import NORMALISED
 
@@ -40,15 +40,13 @@ MANY_COORDINATES = 100  # of a task: some hundred draws say less about so many c
 def warm_up(chain: "MarkovChain", warmup: int, thin: int, stop: threading.Event) -> None:
     """So many draws, with tuning adapted after each block; the last tenth adapts step sizes and scales alone."""
     target = chain.target
-    tasks = np.empty((warmup, target.num_tasks, target.num_coordinates))
-    hyper = np.empty((warmup, target.num_groups, target.num_hyper))
-    likelihoods = np.empty((warmup, target.num_tasks))
+    drawn = chain.draw_arrays(warmup)
     begin, block = 0, 0
     while begin < warmup and not stop.is_set():
         count = min(BLOCK, max(1, warmup // ADAPTATIONS), warmup - begin)
         part = slice(begin, begin + count)
         acceptance = chain.acceptance_counts()
-        chain.advance(thin, tasks[part], hyper[part], likelihoods[part], acceptance)
+        chain.advance(thin, drawn.part(part), acceptance)
         chain.note_acceptance(acceptance, count * thin)
         begin += count
         block += 1
@@ -60,7 +58,7 @@ def warm_up(chain: "MarkovChain", warmup: int, thin: int, stop: threading.Event)
             tuning = tuning._replace(slice_width=width)
         if learning and begin < 0.9 * warmup:
             seen = slice(begin // 3, begin)
-            tuning = _adapted_covariances(chain, tuning, tasks[seen], hyper[seen])
+            tuning = _adapted_covariances(chain, tuning, drawn.tasks[seen], drawn.hyper[seen])
         if chain.uses_curvature and block in CURVATURE_BLOCKS:
             tuning = _with_curvature(chain, tuning, block)
         if chain.dynamics is not None:

@@ -8,21 +8,24 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
-from manymotives.inference.draws import Draws
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
-from manymotives.inference.mcmc.sweeps import AcceptanceCounts, State, Tuning, data_of, hamiltonian_draws
+from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
+from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
+from manymotives.models.episodes import LARGEST, EpisodeCounts
 from manymotives.models.target import ParameterLayout
 from manymotives.planning import plan
 from manymotives.planning.problem import cores
@@ -47,28 +50,28 @@ class Settings(Protocol):
     def thin(self) -> int: ...
 
 
-def run_chains(
+def advance_chains(
     kernel: Callable[..., None],
-    target: Target,
-    *,
     settings: Settings,
     walk_size: int,
-    seed: int,
+    state: RunState,
+    draws: int,
     progress: Progress,
-    state: dict[str, Any] | None,
-) -> Draws:
-    """Draws of several chains, each in a thread and with a random stream of its own.
+) -> tuple[RunState | None, Draws]:
+    """Draws of several chains, each in a thread and with a random stream of its own, from where they stand.
 
-    `walk_size`: random walks move the first so many coordinates of a task.
+    Chains that have not begun warm up first. `walk_size`: random walks move the first so many coordinates of a task.
     """
-    chains, draws = settings.chains, settings.draws
-    warmup = settings.warmup if state is None else 0
+    chains, target = settings.chains, state.target
+    if target.episodes is not None and chains * draws * target.episodes.num_episodes > LARGEST:
+        target = replace(target, episodes=None)
+    warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
-    streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(chains)  # others than those that simulate data
-    if state is None:
+    if state.arrays:
+        made = [MarkovChain.restored(kernel, target, state.arrays, k) for k in range(chains)]
+    else:  # other streams than those that simulate data
+        streams = np.random.SeedSequence(state.seed, spawn_key=(1,)).spawn(chains)
         made = [MarkovChain(kernel, target, walk_size, stream) for stream in streams]
-    else:
-        made = [MarkovChain.restored(kernel, target, state, k) for k in range(chains)]
     interrupted = False
     total = chains * (warmup + draws)
     with (
@@ -97,6 +100,13 @@ def run_chains(
     warnings: tuple[str, ...] = ()
     if interrupted and kept < draws:
         warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
+    arrays = _stacked([chain.saved() for chain in made])
+    return replace(state, arrays=arrays) if kept == draws else None, _draws_of(made, kept, warnings)
+
+
+def _draws_of(made: list["MarkovChain"], kept: int, warnings: tuple[str, ...]) -> Draws:
+    """The first so many draws of each chain."""
+    target = made[0].target
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
         "prior_acceptance_rate": (("chain", "task"), np.stack([chain.prior_acceptance_rate for chain in made])),
@@ -105,15 +115,17 @@ def run_chains(
         rates = np.array([0.0 if chain.dynamics is None else chain.dynamics.acceptance_rate for chain in made])
         statistics["environment_acceptance_rate"] = (("chain",), rates)
     return Draws(
-        tasks=np.stack([chain.tasks[:kept] for chain in made]),
-        hyper=np.stack([chain.hyper[:kept] for chain in made]),
-        log_likelihood=np.stack([chain.likelihoods[:kept] for chain in made]),
+        tasks=np.stack([chain.drawn.tasks[:kept] for chain in made]),
+        hyper=np.stack([chain.drawn.hyper[:kept] for chain in made]),
+        log_likelihood=np.stack([chain.drawn.log_likelihood[:kept] for chain in made]),
+        episode_log_likelihood=(
+            None if target.episodes is None else np.stack([chain.episode_log_likelihood[:kept] for chain in made])
+        ),
         transition_probabilities=(
             None if target.belief is None else np.stack([chain.transition_probabilities[:kept] for chain in made])
         ),
         statistics=statistics,
         warnings=warnings,
-        state=_stacked([chain.saved() for chain in made]) if kept == draws else {},
     )
 
 
@@ -161,18 +173,20 @@ class MarkovChain:
             self.seconds_each = seconds_of_a_draw(self, thin)
             warm_up(self, warmup, thin, stop)
         self.is_warm = True
-        num_tasks, num_coordinates = self.target.num_tasks, self.target.num_coordinates
-        self.tasks = np.empty((draws, num_tasks, num_coordinates))
-        self.hyper = np.empty((draws, self.target.num_groups, self.target.num_hyper))
-        self.likelihoods = np.empty((draws, num_tasks))
+        target, episodes = self.target, self.target.episodes
+        self.drawn = self.draw_arrays(draws)
+        self.episode_log_likelihood = np.empty((draws, 0 if episodes is None else episodes.num_episodes))
         self.transition_probabilities = self._empty_probabilities(draws)
         acceptance = self.acceptance_counts()
         while self.kept < draws and not stop.is_set():
-            count = min(BLOCK, draws - self.kept)
-            part = slice(self.kept, self.kept + count)
-            drawn = self.tasks[part], self.hyper[part], self.likelihoods[part]
-            self.advance(thin, *drawn, acceptance, self.transition_probabilities[part])
-            self.kept += count
+            part = slice(self.kept, min(self.kept + BLOCK, draws))
+            block = self.draw_arrays(part.stop - part.start, episodes)
+            self.advance(thin, block, acceptance, self.transition_probabilities[part])
+            for whole, new in zip(self.drawn[:3], block[:3]):
+                whole[part] = new
+            if episodes is not None:
+                self.episode_log_likelihood[part] = target.episode_log_likelihoods(block.tasks, block.q)
+            self.kept = part.stop
             self.note_acceptance(acceptance, thin * self.kept)
         if self.kept:
             environment = None if self.dynamics is None else self.dynamics.environment
@@ -181,28 +195,39 @@ class MarkovChain:
         self.acceptance_rate = self._accepted(acceptance) / sweeps
         self.prior_acceptance_rate = acceptance.prior_proposals / sweeps
 
+    def draw_arrays(self, draws: int, episodes: EpisodeCounts | None = None) -> DrawArrays:
+        """Room for so many draws, and for the values in the states that were visited in these episodes."""
+        target = self.target
+        visited = np.empty((0, 2), dtype=np.int64)
+        if episodes is not None:
+            visited = np.stack([episodes.task, episodes.state], axis=1)
+        return DrawArrays(
+            tasks=np.empty((draws, target.num_tasks, target.num_coordinates)),
+            hyper=np.empty((draws, target.num_groups, target.num_hyper)),
+            log_likelihood=np.empty((draws, target.num_tasks)),
+            q=np.empty((draws, len(visited), target.environment.num_actions)),
+            visited=visited,
+        )
+
     def advance(
-        self,
-        thin: int,
-        tasks: Any,
-        hyper: Any,
-        likelihoods: Any,
-        acceptance: AcceptanceCounts,
-        transition_probabilities: np.ndarray | None = None,
+        self, thin: int, drawn: DrawArrays, acceptance: AcceptanceCounts, probabilities: np.ndarray | None = None
     ) -> None:
-        """Fill these arrays with draws; where the dynamics are uncertain, they are updated before each sweep."""
+        """Fill these arrays with draws; where the dynamics are uncertain, they are updated before each sweep.
+
+        `probabilities` [N, E′]: for the transition probabilities that are uncertain.
+        """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
         if self.dynamics is None:
-            self.kernel(*fixed, thin, (tasks, hyper, likelihoods), acceptance)
+            self.kernel(*fixed, thin, drawn, acceptance)
         else:
-            for n in range(len(tasks)):
-                draw = (tasks[n : n + 1], hyper[n : n + 1], likelihoods[n : n + 1])
+            for n in range(len(drawn.tasks)):
+                one = drawn.part(slice(n, n + 1))
                 for _ in range(thin):
                     self.dynamics.update(self.rng, self.layout, self.data, self.state)
-                    self.kernel(*fixed, 1, draw, acceptance)
-                if transition_probabilities is not None:
-                    transition_probabilities[n] = self.dynamics.transition_probabilities
-        self.done += len(tasks)
+                    self.kernel(*fixed, 1, one, acceptance)
+                if probabilities is not None:
+                    probabilities[n] = self.dynamics.transition_probabilities
+        self.done += len(drawn.tasks)
 
     def _empty_probabilities(self, draws: int) -> np.ndarray:
         """[draws, E′] for the transition probabilities that are uncertain; E′ = 0 where the environment is known."""

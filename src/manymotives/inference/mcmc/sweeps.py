@@ -18,7 +18,6 @@ and down, atomically, which costs more than the arithmetic.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +43,7 @@ from manymotives.inference.mcmc.proposals import (
     proposal_workspace,
     start_proposals,
 )
+from manymotives.inference.mcmc.state import Data
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
@@ -59,60 +59,6 @@ from manymotives.planning.warm_start import World
 
 SWAPPED = 0.3  # share of prior proposals that are swap moves instead: another state's reward may explain as much
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
-
-
-class State(NamedTuple):
-    """Where a chain is."""
-
-    tasks: np.ndarray  # [M, D] coordinates u
-    hyper: np.ndarray  # [G, H] coordinates h
-    q: np.ndarray  # [M, S, A]
-    value: np.ndarray  # [M, S]
-    actions: np.ndarray  # [M, S]
-    log_likelihood: np.ndarray  # [M]
-    # non-centred: of location–scale families u = a + b z always; of others as the last trajectory has left them
-    task_z: np.ndarray  # [M, D]
-    hyper_z: np.ndarray  # [G, H]
-    likelihood_gradient: np.ndarray  # [M, D] of log-likelihoods in u, where trajectories start
-
-
-class Tuning(NamedTuple):
-    """Scales, step sizes and mass matrices of proposals; adapted in warm-up, fixed afterwards (`adaptation`)."""
-
-    factor: np.ndarray  # [M, d, d] of random walks: steps are scale · factor · normal, in the first d coordinates
-    scale: np.ndarray  # [M]
-    hyper_scale: np.ndarray  # [G, H]
-    interweaving_directions: np.ndarray  # [C, H] which hyperparameters change together
-    interweaving_scale: np.ndarray  # [G, C]
-    slice_width: np.ndarray  # [M, D] first guess at how wide a slice is: any is right, a good one is quick
-    task_mass_factor: np.ndarray  # [M, D, D] Cholesky factor F of the inverse mass matrix: z = F y
-    task_step_size: np.ndarray  # [M] of leapfrog steps
-    hyper_mass_factor: np.ndarray  # [G, H, H] the same of populations
-    hyper_step_size: np.ndarray  # [G]
-    schedule: np.ndarray  # [3] rounds of other moves between trajectories; most steps of a task's, of a population's
-
-
-class AcceptanceCounts(NamedTuple):
-    """How many proposals were accepted, summed over sweeps."""
-
-    random_walks: np.ndarray  # [M] one tried per sweep
-    prior_proposals: np.ndarray  # [M]
-    hyper: np.ndarray  # [G, H] random walks of hyperparameters
-    interweaving: np.ndarray  # [G, C]
-    interweaving_tried: np.ndarray  # [G, C]
-    slice_jumps: np.ndarray  # [M, D] distances moved by slice sampling
-    task_trajectories: np.ndarray  # [M] acceptance probabilities
-    hyper_trajectories: np.ndarray  # [G]
-
-
-class Data(NamedTuple):
-    """The choices, the parameters that are known, and pointers to the functions that compute log densities."""
-
-    counts: np.ndarray  # [M, S, A]
-    temperature: np.ndarray  # [M] where it is known
-    lapse: np.ndarray  # [M]
-    proposal_log_likelihoods: int  # address of `proposals.proposal_log_likelihoods`
-    log_density_and_gradient: int  # address of `density.log_density_and_gradient`; 0 without trajectories
 
 
 def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
@@ -131,9 +77,9 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
 
 @compiled
 def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
-    """Fill draws (tasks [N, M, D], hyper [N, G, H], log-likelihoods [N, M]) with every thin-th sweep."""
+    """Fill draws with every thin-th sweep."""
     workspace = proposal_workspace(world, layout, len(state.tasks))
-    for n in range(len(draws[0])):
+    for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
             interweave(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -147,7 +93,7 @@ def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, accep
 def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
     """The same, with exact conditional draws of everything that random walks do not move."""
     workspace = proposal_workspace(world, layout, len(state.tasks))
-    for n in range(len(draws[0])):
+    for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
             _slice_choices(rng, layout, data, state, tuning, acceptance)
@@ -165,7 +111,7 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
     hmc_workspace = density_workspace(world, layout, len(state.tasks), len(state.hyper))
     has_population = state.hyper.shape[1] > 0
     between, longest, longest_of_population = tuning.schedule
-    for n in range(len(draws[0])):
+    for n in range(len(draws.tasks)):
         for _ in range(thin):
             for _ in range(between):
                 _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -190,7 +136,7 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
 def task_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
     """The same for a population that stays as it is."""
     workspace = proposal_workspace(world, layout, len(state.tasks))
-    for n in range(len(draws[0])):
+    for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
             for g in range(len(state.hyper)):
@@ -383,8 +329,8 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
 @inner
 def _record(state, draws, n):
     """The state as the n-th draw."""
-    all_tasks, all_hyper, all_likelihoods = draws
-    tasks, hyper, log_likelihoods = state.tasks, state.hyper, state.log_likelihood
+    all_tasks, all_hyper, all_likelihoods, all_q, visited = draws
+    tasks, hyper, log_likelihoods, q = state.tasks, state.hyper, state.log_likelihood, state.q
     for m in range(len(tasks)):
         all_likelihoods[n, m] = log_likelihoods[m]
         for d in range(tasks.shape[1]):
@@ -392,3 +338,6 @@ def _record(state, draws, n):
     for g in range(len(hyper)):
         for j in range(hyper.shape[1]):
             all_hyper[n, g, j] = hyper[g, j]
+    for v in range(len(visited)):
+        for a in range(q.shape[2]):
+            all_q[n, v, a] = q[visited[v, 0], visited[v, 1], a]

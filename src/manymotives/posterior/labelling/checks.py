@@ -7,12 +7,9 @@ import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
-from manymotives.models.priors import Prior
-from manymotives.models.sharing import Pooled, Separate
-from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.archive import GROUP, unpacked_state
+from manymotives.posterior.common import Posterior
 from manymotives.posterior.labelling.common import coordinate_of
-from manymotives.posterior.labelling.reward_policy import labelled_variables
 
 TEXTS = ("manymotives_version", "model", "method", "warnings", "tasks", "states", "actions")  # attributes of the root
 GROUPS = ("posterior", "prior", "log_likelihood", "sample_stats", "observed_data", "constant_data", "sampler")
@@ -64,8 +61,6 @@ def check_stored(posterior: Posterior) -> None:
 
 def _expected(posterior: Posterior, coordinates: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, Dims]]:
     """The dimensions of every variable that must be there, by group."""
-    pooled = isinstance(posterior.model.sharing, Pooled)
-    drawn: Dims = ("chain", "draw") if pooled else ("chain", "draw", "task")
     cells: Dims = ("state",) if posterior.model.reward.on == "state" else ("state", "action")
     likelihood = posterior.data["log_likelihood"].dataset["choices"].dims[2:]
     if likelihood not in ((), ("task",), ("episode",)):
@@ -75,52 +70,8 @@ def _expected(posterior: Posterior, coordinates: dict[str, Any], sizes: dict[str
         "log_likelihood": {"choices": ("chain", "draw", *map(str, likelihood))},
         "prior": {"reward": ("chain", "draw", *cells)},
     }
-    if isinstance(posterior, RewardPolicyPosterior):
-        return everywhere | _of_rewards_and_policies(posterior, coordinates, sizes, pooled)
-    assert isinstance(posterior, PolicyOptimalityPosterior)
-    whole: Dims = () if pooled else ("task",)
-    found = {"reward": (*drawn, *cells), "optimality_gap": drawn, "policy_loss": drawn}
-    if isinstance(posterior.model.policy.concentration, Prior):
-        found["policy_concentration"] = drawn if isinstance(posterior.model.sharing, Separate) else ("chain", "draw")
-    if posterior.model.shares_rewards:
-        found["reward_concentration"] = ("chain", "draw")
-    if "policy" in posterior.data["posterior"].dataset:
-        found["policy"] = (*drawn, "state", "action")
-    sizes["candidate"] = posterior.data["reward_set"].dataset.sizes["candidate"]
-    return everywhere | {
-        "posterior": found,
-        "prior": everywhere["prior"] | {"optimality_gap": ("chain", "draw")},
-        "sample_stats": {"reward_index": drawn, "effective_policies": whole},
-        "reward_set": {
-            "reward": ("candidate", *cells),
-            "measure": ("candidate",),
-            "span": ("candidate",),
-            "weight": (*whole, "candidate"),
-            "predictive_policy": (*whole, "state", "action"),
-        },
-    }
-
-
-def _of_rewards_and_policies(
-    posterior: RewardPolicyPosterior, coordinates: dict[str, Any], sizes: dict[str, int], pooled: bool
-) -> dict[str, dict[str, Dims]]:
-    """The same where labels say it: one draw is labelled, as `fit` would, and its dimensions are looked at."""
-    target = posterior.target
-    tasks = np.zeros((1, 1, target.num_tasks, target.num_coordinates))
-    hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
-    labelled = labelled_variables(posterior.model, target, tasks, hyper, coordinates, for_tasks=not pooled)
-    found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
-    if "feature" in labelled.sizes:
-        sizes["feature"] = labelled.sizes["feature"]
-    if target.belief is not None and "transition" in posterior.data["posterior"].dataset:
-        found["transition"] = ("chain", "draw", "move")
-        sizes["move"] = int(target.belief.is_uncertain.sum())
-    known: dict[str, Dims] = {
-        word: () if pooled else ("task",)
-        for word, place in (("inverse_temperature", target.layout.temperature), ("lapse", target.layout.lapse))
-        if place < 0
-    }
-    return {"posterior": found, "constant_data": known, "sample_stats": {"lp": ("chain", "draw")}}
+    found = posterior.stored_dims(coordinates, sizes)
+    return everywhere | found | {"prior": everywhere["prior"] | found.get("prior", {})}
 
 
 def _check_variable(values: xr.DataArray, where: str, dims: Dims, sizes: dict[str, int], available: np.ndarray) -> None:

@@ -1,7 +1,6 @@
 """Draws in, names out: what the ArviZ schema and a file must hold, whatever the model."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.posterior.archive import GROUP, plain_labels, stored_demonstrations
 from manymotives.versions import MANYMOTIVES
-
-LARGEST_LIKELIHOOD = 20_000_000  # draws × episodes; beyond it the log-likelihood is kept by task
 
 
 def names_of(environment: Environment, demonstrations: Demonstrations) -> dict[str, Any]:
@@ -60,52 +57,24 @@ def coordinate_of(labels: tuple[Label, ...]) -> np.ndarray:
     return np.array(text, dtype=object)
 
 
-def episode_likelihood(
-    by_task: np.ndarray,
-    log_policies: Callable[[int, slice], np.ndarray] | None,
-    demonstrations: Demonstrations,
-    names: dict[str, Any],
+def labelled_likelihood(
+    by_task: np.ndarray, by_episode: np.ndarray | None, demonstrations: Demonstrations, names: dict[str, Any]
 ) -> xr.Dataset:
-    """log p of each episode under each draw (chain, draw, episode), from the episodes' counts.
-
-    `by_task` [chain, draw, M] is kept instead where that is too much, or `log_policies` is None. That gives, for some
-    draws of a chain, log π [draws, M, S·A].
-    """
+    """log p of each episode under each draw [chain, draw, episode]; of each task [chain, draw, M] where not known."""
     chains, length, num_tasks = by_task.shape
-    num_episodes = demonstrations.num_episodes
-    if log_policies is None or chains * length * num_episodes > LARGEST_LIKELIHOOD:
+    sample = sample_coordinates(chains, length)
+    if by_episode is None:
         if num_tasks == 1:
-            values = (("chain", "draw"), by_task[:, :, 0])
-            return xr.Dataset({"choices": values}, coords=sample_coordinates(chains, length))
-        return xr.Dataset(
-            {"choices": (("chain", "draw", "task"), by_task)},
-            coords={"task": names["task"]} | sample_coordinates(chains, length),
-        )
-    made = demonstrations.action >= 0
-    pairs = demonstrations.state[made] * len(demonstrations.actions) + demonstrations.action[made]
-    episode = demonstrations.episode[made]
-    task_of_episode = np.zeros(num_episodes, dtype=int)
+            return xr.Dataset({"choices": (("chain", "draw"), by_task[:, :, 0])}, coords=sample)
+        return xr.Dataset({"choices": (("chain", "draw", "task"), by_task)}, coords={"task": names["task"]} | sample)
+    task_of_episode = np.zeros(demonstrations.num_episodes, dtype=int)
     task_of_episode[demonstrations.episode] = demonstrations.task
-    pairs_in_all = len(demonstrations.states) * len(demonstrations.actions)
-    keys, times = np.unique(episode * pairs_in_all + pairs, return_counts=True)
-    episode, pairs = np.divmod(keys, pairs_in_all)
-    owner = task_of_episode[episode] if num_tasks == demonstrations.num_tasks else np.zeros_like(episode)
-    found = np.zeros((chains, length, num_episodes))
-    first = np.flatnonzero(np.append(True, np.diff(episode) > 0)) if len(episode) else np.array([], dtype=int)
-    step = max(1, 1_000_000 // (num_tasks * pairs_in_all + len(keys)))
-    for chain in range(chains):
-        for begin in range(0, length, step):
-            part = slice(begin, min(begin + step, length))
-            terms = times * log_policies(chain, part)[:, owner, pairs]
-            if len(first):
-                found[chain, part, episode[first]] = np.add.reduceat(terms, first, axis=1).T
     coordinates = {
-        "episode": np.arange(num_episodes),
+        "episode": np.arange(demonstrations.num_episodes),
         "episode_name": ("episode", coordinate_of(demonstrations.episodes)),
         "episode_task": ("episode", names["task"][task_of_episode]),
     }
-    made_of = {"choices": (("chain", "draw", "episode"), found)}
-    return xr.Dataset(made_of, coords=coordinates | sample_coordinates(chains, length))
+    return xr.Dataset({"choices": (("chain", "draw", "episode"), by_episode)}, coords=coordinates | sample)
 
 
 # ---- files -------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference import OptimalityDraws
 from manymotives.models import OptimalityTarget, PolicyOptimalityModel
+from manymotives.models.episodes import LARGEST, EpisodeCounts
 from manymotives.models.optimality import gaps_beyond
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import RewardSet
-from manymotives.models.sharing import Pooled, Separate
 from manymotives.posterior.labelling.common import (
     coordinate_of,
-    episode_likelihood,
+    labelled_likelihood,
     names_of,
     sample_coordinates,
     stored_constants,
@@ -32,7 +32,7 @@ def label_policy_optimality(
     """Draws in the ArviZ schema; group `reward_set` has the rewards chosen between, and their weights."""
     environment = target.environment
     names = names_of(environment, demonstrations)
-    pooled = isinstance(model.sharing, Pooled)
+    pooled = model.is_pooled
     chains, length, _ = draws.index.shape
     cells = ("state",) if target.on == "state" else ("state", "action")
     rewards = draws.rewards
@@ -54,7 +54,7 @@ def label_policy_optimality(
         "policy_loss": of_tasks(draws.loss),
     }
     if isinstance(model.policy.concentration, Prior):
-        own = isinstance(model.sharing, Separate)
+        own = model.is_separate
         variables["policy_concentration"] = (
             of_tasks(draws.concentration) if own else (("chain", "draw"), draws.concentration[:, :, 0])
         )
@@ -100,22 +100,29 @@ def label_policy_optimality(
         for name, values in zip(("best_value", "best_value_bound"), draws.bounds):
             reward_set[name] = (("candidate", "state"), values)
 
-    def log_policies(chain: int, part: slice) -> np.ndarray:
-        assert draws.policies is not None
-        with np.errstate(divide="ignore"):
-            return np.log(draws.policies[chain, part]).reshape(part.stop - part.start, draws.index.shape[2], -1)
-
     groups = {
         "posterior": xr.Dataset(variables, coords=who | sample | {"state": names["state"], "action": names["action"]}),
         "sample_stats": xr.Dataset(statistics, coords=who | sample),
-        "log_likelihood": episode_likelihood(
-            draws.log_likelihood, None if draws.policies is None else log_policies, demonstrations, names
+        "log_likelihood": labelled_likelihood(
+            draws.log_likelihood, _by_episode(draws, model, demonstrations), demonstrations, names
         ),
         "prior": prior,
         "reward_set": reward_set,
         "constant_data": xr.Dataset(
             stored_constants(environment, target.belief), coords={"state": names["state"], "action": names["action"]}
         ),
-        "sampler": xr.Dataset(),
     }
     return tree_of(groups, environment, demonstrations, seed)
+
+
+def _by_episode(
+    draws: OptimalityDraws, model: PolicyOptimalityModel, demonstrations: Demonstrations
+) -> np.ndarray | None:
+    """log p of each episode under each draw, where policies were kept and it is not too much."""
+    chains, length, _ = draws.index.shape
+    if draws.policies is None or chains * length * demonstrations.num_episodes > LARGEST:
+        return None
+    episodes = EpisodeCounts.of(demonstrations, pooled=model.is_pooled)
+    with np.errstate(divide="ignore"):
+        log_policies = np.log(draws.policies[:, :, episodes.task, episodes.state])
+    return np.stack([episodes.log_likelihoods(of_chain) for of_chain in log_policies])

@@ -9,11 +9,10 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference import Draws
 from manymotives.models import RewardPolicyModel, Target
-from manymotives.models.sharing import Pooled, Separate
-from manymotives.posterior.archive import packed_state
+from manymotives.models.episodes import LARGEST
 from manymotives.posterior.labelling.common import (
     coordinate_of,
-    episode_likelihood,
+    labelled_likelihood,
     move_coordinates,
     names_of,
     sample_coordinates,
@@ -37,14 +36,14 @@ def label_reward_policy(
     prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
     prior_tasks = alone.draw_tasks(rng, prior_hyper)
     prior = labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False)
-    pooled = isinstance(model.sharing, Pooled)
+    pooled = model.is_pooled
     posterior = watched_reward_policy(draws, model, target, demonstrations)
 
     statistics = {
         name: (tuple("task_group" if dim == "group" else dim for dim in dims), values)
         for name, (dims, values) in draws.statistics.items()
     }
-    chains, length, num_tasks, size = draws.tasks.shape
+    chains, length = draws.tasks.shape[:2]
     log_prior = target.log_prior(
         draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
         draws.tasks.reshape(chains * length, *draws.tasks.shape[2:]),
@@ -60,31 +59,38 @@ def label_reward_policy(
         if place < 0:
             constants[word] = ((), values[0]) if pooled else (("task",), values)
 
-    def log_policies(chain: int, part: slice) -> np.ndarray:
-        u = draws.tasks[chain, part]
-        if target.belief is not None and draws.transition_probabilities is not None:
-            places = [
-                target.belief.environment(moves)
-                for moves in target.belief.complete(draws.transition_probabilities[chain, part])
-            ]
-            every = np.arange(num_tasks)
-            found = [target.log_policies(tasks, every, place) for tasks, place in zip(u, places)]
-            return np.stack(found).reshape(len(u), num_tasks, -1)
-        owner = np.tile(np.arange(num_tasks), len(u))
-        return target.log_policies(u.reshape(-1, size), owner).reshape(len(u), num_tasks, -1)
-
     groups = {
         "posterior": posterior,
         "sample_stats": xr.Dataset(statistics, coords={"task": names["task"]} | sample_coordinates(chains, length)),
-        "log_likelihood": episode_likelihood(draws.log_likelihood, log_policies, demonstrations, names),
+        "log_likelihood": labelled_likelihood(draws.log_likelihood, _by_episode(draws, target), demonstrations, names),
         "prior": prior,
         "constant_data": xr.Dataset(
             constants,
             coords={name: names[name] for name in ("state", "action", *(() if pooled else ("task",)))},
         ),
-        "sampler": packed_state(draws.state),
     }
     return tree_of(groups, environment, demonstrations, seed)
+
+
+def _by_episode(draws: Draws, target: Target) -> np.ndarray | None:
+    """log p of each episode under each draw: chains note it; for others, draws are planned for."""
+    chains, length, num_tasks, size = draws.tasks.shape
+    episodes = target.episodes
+    if episodes is None or chains * length * episodes.num_episodes > LARGEST:
+        return None
+    if draws.episode_log_likelihood is not None:
+        return draws.episode_log_likelihood
+    found = np.empty((chains * length, episodes.num_episodes))
+    flat, every = draws.tasks.reshape(-1, num_tasks, size), np.arange(num_tasks)
+    step = max(1, 1_000_000 // (num_tasks * target.counts[0].size + len(episodes.row)))
+    for begin in range(0, len(flat), step):
+        part = slice(begin, begin + step)
+        u = flat[part]
+        q = target.action_values(u.reshape(-1, size), np.tile(every, len(u))).reshape(
+            len(u), num_tasks, *target.counts.shape[1:]
+        )
+        found[part] = target.episode_log_likelihoods(u, q[:, episodes.task, episodes.state])
+    return found.reshape(chains, length, -1)
 
 
 def watched_reward_policy(
@@ -92,7 +98,7 @@ def watched_reward_policy(
 ) -> xr.Dataset:
     """What is to be said of the posterior, with its names: rewards, temperatures, hyperparameters."""
     names = names_of(target.environment, demonstrations)
-    for_tasks = not isinstance(model.sharing, Pooled)
+    for_tasks = not model.is_pooled
     found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
     if target.belief is None or draws.transition_probabilities is None:
         return found
@@ -151,7 +157,7 @@ def labelled_variables(
             table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)
             table[..., layout.reward_index] = part
             part, behind = table.reshape(*part.shape[:-1], *shape), cells
-        if target.num_groups > 1 or (for_tasks and isinstance(model.sharing, Separate)):
+        if target.num_groups > 1 or (for_tasks and model.is_separate):
             made[block.name] = (("chain", "draw", "task", *behind), part)
         else:
             made[block.name] = (("chain", "draw", *behind), part[:, :, 0])

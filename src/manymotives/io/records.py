@@ -1,17 +1,32 @@
 """Models and methods as plain dictionaries and back: what a file can hold and another version can read."""
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from manymotives.data.alignment import is_labelled, labelled
 from manymotives.errors import InputError
-from manymotives.models.optimality import NAMED
 
+NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
 LABELLED = "labelled array"
 RENAMED = {("HMC", "patience"): "max_rounds"}  # settings as files of earlier versions call them, and as they are called
+
+
+class Recorded:
+    """A frozen object of settings that files can hold: every subclass is found again by its name."""
+
+    _subclasses: ClassVar[dict[str, type]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Recorded._subclasses.setdefault(cls.__name__, cls)
+
+
+def recorded_kinds() -> dict[str, type]:
+    """The classes that a file may name."""
+    return {name: kind for name, kind in Recorded._subclasses.items() if is_dataclass(kind)}
 
 
 def record_of(thing: Any) -> Any:
@@ -48,18 +63,17 @@ def name_of(thing: Any) -> str:
     return str(getattr(thing, "__qualname__", repr(thing)))
 
 
-def from_record(record: Any, kinds: dict[str, type]) -> Any:
-    """The object again; `kinds` names the classes that may occur."""
+def from_record(record: Any) -> Any:
+    """The object again."""
     if isinstance(record, dict):
         kind = record.get("kind")
         if kind == LABELLED:
             return _labelled(record)
+        kinds = recorded_kinds()
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
         given = {
-            RENAMED.get((kind, name), str(name)): from_record(value, kinds)
-            for name, value in record.items()
-            if name != "kind"
+            RENAMED.get((kind, name), str(name)): from_record(value) for name, value in record.items() if name != "kind"
         }
         try:
             return kinds[kind](**given)
@@ -68,7 +82,7 @@ def from_record(record: Any, kinds: dict[str, type]) -> Any:
                 f"this file holds a {kind} with settings that this version of manymotives does not know."
             ) from None
     if isinstance(record, list):
-        return [from_record(each, kinds) for each in record]
+        return [from_record(each) for each in record]
     return record
 
 

@@ -1,0 +1,187 @@
+"""A run: a model bound to data, a method, the draws so far. `fit` and checkpoints are loops around `Run.advance`."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from manymotives.data.belief import DynamicsBelief, Place, split_environment
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.errors import InputError
+from manymotives.fitting.compilation import compile_first
+from manymotives.inference import HMC, Method, Progress
+from manymotives.inference.checks import check_state
+from manymotives.inference.diagnostics import Mixing, mixing, parts_of
+from manymotives.io.records import record_of, recorded_kinds
+from manymotives.models import Model
+from manymotives.posterior import Posterior
+from manymotives.posterior.archive import packed_state, plain_labels, unpacked_state
+
+ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
+
+
+class Run:
+    """A run of a method on a model and data: `advance` it, then ask for its `posterior`."""
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Place,
+        demonstrations: Demonstrations,
+        method: Method | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.kind = Posterior.kind_of(model)
+        self.method: Any = self.kind.default_method() if method is None else method
+        _check_method(self.method, model)
+        for word, value, kind, name in (
+            ("environment", environment, Place, "mm.Environment, or mm.DynamicsBelief"),
+            ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),
+        ):
+            if not isinstance(value, kind):
+                raise InputError(f"{word} must be {name}; found {type(value).__name__}.")
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
+        self.model, self.demonstrations, self.seed = model, demonstrations, int(seed)
+        self.belief, self.environment = split_environment(environment)
+        self.target = model.bind(self.belief or self.environment, demonstrations)
+        self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
+        self.start: Posterior | None = None  # an earlier part of the run
+        self.state = self.method.init(self.target, self.seed)
+        self.draws: Any = None  # since `start`
+
+    def resume(self, start: Posterior) -> None:
+        """Go on from an earlier posterior of the same run."""
+        if not isinstance(start, Posterior):
+            raise InputError(f"start must be a Posterior, such as mm.load reads; found {type(start).__name__}.")
+        arrays = self._arrays_of(start)
+        check_state(arrays, self.target)
+        self.start, self.state = start, replace(self.state, arrays=arrays)
+
+    def advance(self, draws: int, progress: Progress) -> None:
+        """So many draws more, of each chain."""
+        if isinstance(self.method, HMC) and self.method.device is None:
+            compile_first()
+        self.state, more = self.method.advance(self.state, draws, progress)
+        self.draws = more if self.draws is None else self.draws.followed_by(more)
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.state is not None
+
+    def stop(self, why: str) -> None:
+        """No more draws, and a warning."""
+        self.state, self.draws = None, replace(self.draws, warnings=(why,))
+
+    def mixed_so_far(self, progress: Progress) -> Mixing | None:
+        """How well chains have mixed, if they have."""
+        return mixing_by_parts(self.kind.watched(self.draws, self.model, self.target, self.demonstrations), progress)
+
+    def posterior(self, mixed: Mixing | None = None) -> Posterior:
+        """All draws so far, labelled and checked; `mixed`: how well they have mixed, where that is known already."""
+        data = self.kind.label(self.draws, self.model, self.target, self.demonstrations, self.seed)
+        data["sampler"] = xr.DataTree(packed_state({} if self.state is None else self.state.arrays))
+        data.attrs["model"] = self.record
+        data.attrs["method"] = json.dumps(record_of(self.method))
+        if self.start is not None and not getattr(self.draws, "includes_earlier", False):
+            data = _joined(self.start.data, data)
+        mixed = mixed or self.kind.mixing_of(data, self.method)
+        if mixed is not None and not mixed.warnings:
+            data.attrs["mixing"] = str(mixed)
+        said = (
+            *self.draws.warnings,
+            *(mixed.warnings if mixed else ()),
+            *(self.belief.warnings if self.belief else ()),
+            *self.environment.warnings,
+            *self.model.warnings,
+            *self.demonstrations.warnings,
+            *self.kind.warnings_about(data, self.model, ~self.environment.is_terminal),
+        )
+        data.attrs["warnings"] = json.dumps(said)
+        return self.kind(data, self.model, self.environment, self.belief)
+
+    def _arrays_of(self, start: Posterior) -> dict[str, np.ndarray]:
+        """The sampler's state in an earlier posterior, if it is of this run."""
+        environment, earlier, attrs = self.environment, start.environment, start.data.attrs
+        counts = start.data["observed_data"].dataset["counts"].values
+        same = (
+            self.record == attrs["model"]
+            and json.dumps(plain_labels(self.demonstrations.tasks)) == attrs["tasks"]
+            and json.dumps(plain_labels(environment.states)) == attrs["states"]
+            and json.dumps(plain_labels(environment.actions)) == attrs["actions"]
+            and np.array_equal(counts, self.demonstrations.counts)
+            and earlier.discount == environment.discount
+            and np.array_equal(earlier.available, environment.available)
+            and np.array_equal(earlier.is_terminal, environment.is_terminal)
+            and abs(earlier.matrix - environment.matrix).max() <= ROUNDING
+            and _same_belief(start.belief, self.belief)
+        )
+        if not same:
+            raise InputError(
+                "start is the posterior of another model, environment or other data: it cannot be gone on from."
+            )
+        kind, name = json.loads(attrs["method"])["kind"], type(self.method).__name__
+        if kind != name:
+            raise InputError(f"start was made by {kind}(): go on with the same method, not {name}().")
+        arrays = unpacked_state(start.data["sampler"].dataset)
+        if not arrays:
+            raise InputError("start was stopped by hand or made by a method that cannot go on.")
+        chains, found = getattr(self.method, "chains", None), start.data["posterior"].sizes["chain"]
+        if chains is not None and chains != found:
+            raise InputError(
+                f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}."
+            )
+        return arrays
+
+
+def mixing_by_parts(watched: xr.Dataset, progress: Progress) -> Mixing | None:
+    """How well chains have mixed, if they have: looked at until something has not, populations first."""
+    parts = [part for part in parts_of(watched) if part.data_vars]
+    found: list[Mixing] = []
+    with progress.separate().of(len(parts), "parts looked at") as report:
+        for part in parts:
+            found.append(mixing(part))
+            if found[-1].warnings:
+                return None
+            report.update(len(found), "have the chains mixed?")
+    return Mixing((), max(m.rhat for m in found), min(m.bulk for m in found), min(m.tail for m in found))
+
+
+def _check_method(method: Any, model: Model) -> None:
+    """Refuse what is no method, or none for this model."""
+    is_method = isinstance(method, Method) and not isinstance(method, type)
+    if is_method and issubclass(model.target_type, method.target_type):
+        return
+    names = [
+        f"{name}()"
+        for name, kind in recorded_kinds().items()
+        if hasattr(kind, "is_markov_chain") and issubclass(model.target_type, getattr(kind, "target_type", ()))
+    ]
+    raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {', '.join(sorted(names))}.")
+
+
+def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(abs(one.concentration - other.concentration).max() == 0)
+
+
+def _joined(before: xr.DataTree, after: xr.DataTree) -> xr.DataTree:
+    """Both sets of draws as one; what is said of a chain, not of its draws, is a rate, and averaged over them."""
+    counts = [float(tree["posterior"].sizes["draw"]) for tree in (before, after)]
+    groups = {name: after[name].to_dataset() for name in after.children}
+    for name in ("posterior", "log_likelihood", "sample_stats"):
+        old, new = before[name].to_dataset(), groups[name]
+        made = [word for word in new.data_vars if "draw" in new[word].dims]
+        joined = xr.concat([old[made], new[made]], dim="draw", join="exact")
+        joined = joined.assign_coords(draw=np.arange(joined.sizes["draw"]))
+        others = {word: new[word] for word in new.data_vars if word not in made}
+        if name == "sample_stats":
+            others = {word: (counts[0] * old[word] + counts[1] * rate) / sum(counts) for word, rate in others.items()}
+        groups[name] = joined.assign(others)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = dict(after.attrs)
+    return tree

@@ -1,0 +1,73 @@
+"""What the compiled sweeps read and write: a chain's state and tuning, the data, room for draws, acceptance counts."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class State(NamedTuple):
+    """Where a chain is."""
+
+    tasks: np.ndarray  # [M, D] coordinates u
+    hyper: np.ndarray  # [G, H] coordinates h
+    q: np.ndarray  # [M, S, A]
+    value: np.ndarray  # [M, S]
+    actions: np.ndarray  # [M, S]
+    log_likelihood: np.ndarray  # [M]
+    # non-centred: of location–scale families u = a + b z always; of others as the last trajectory has left them
+    task_z: np.ndarray  # [M, D]
+    hyper_z: np.ndarray  # [G, H]
+    likelihood_gradient: np.ndarray  # [M, D] of log-likelihoods in u, where trajectories start
+
+
+class Tuning(NamedTuple):
+    """Scales, step sizes and mass matrices of proposals; adapted in warm-up, fixed afterwards (`adaptation`)."""
+
+    factor: np.ndarray  # [M, d, d] of random walks: steps are scale · factor · normal, in the first d coordinates
+    scale: np.ndarray  # [M]
+    hyper_scale: np.ndarray  # [G, H]
+    interweaving_directions: np.ndarray  # [C, H] which hyperparameters change together
+    interweaving_scale: np.ndarray  # [G, C]
+    slice_width: np.ndarray  # [M, D] first guess at how wide a slice is: any is right, a good one is quick
+    task_mass_factor: np.ndarray  # [M, D, D] Cholesky factor F of the inverse mass matrix: z = F y
+    task_step_size: np.ndarray  # [M] of leapfrog steps
+    hyper_mass_factor: np.ndarray  # [G, H, H] the same of populations
+    hyper_step_size: np.ndarray  # [G]
+    schedule: np.ndarray  # [3] rounds of other moves between trajectories; most steps of a task's, of a population's
+
+
+class DrawArrays(NamedTuple):
+    """What a sampler fills with draws."""
+
+    tasks: np.ndarray  # [N, M, D]
+    hyper: np.ndarray  # [N, G, H]
+    log_likelihood: np.ndarray  # [N, M]
+    q: np.ndarray  # [N, V, A] of visited (task, state) pairs …
+    visited: np.ndarray  # [V, 2] … which are these; none where nobody asks for them
+
+    def part(self, which: slice) -> "DrawArrays":
+        """Of these draws, some, to be filled."""
+        return DrawArrays(*(each[which] for each in self[:-1]), self.visited)
+
+
+class AcceptanceCounts(NamedTuple):
+    """How many proposals were accepted, summed over sweeps."""
+
+    random_walks: np.ndarray  # [M] one tried per sweep
+    prior_proposals: np.ndarray  # [M]
+    hyper: np.ndarray  # [G, H] random walks of hyperparameters
+    interweaving: np.ndarray  # [G, C]
+    interweaving_tried: np.ndarray  # [G, C]
+    slice_jumps: np.ndarray  # [M, D] distances moved by slice sampling
+    task_trajectories: np.ndarray  # [M] acceptance probabilities
+    hyper_trajectories: np.ndarray  # [G]
+
+
+class Data(NamedTuple):
+    """The choices, the parameters that are known, and pointers to the functions that compute log densities."""
+
+    counts: np.ndarray  # [M, S, A]
+    temperature: np.ndarray  # [M] where it is known
+    lapse: np.ndarray  # [M]
+    proposal_log_likelihoods: int  # address of `proposals.proposal_log_likelihoods`
+    log_density_and_gradient: int  # address of `density.log_density_and_gradient`; 0 without trajectories

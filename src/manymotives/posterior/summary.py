@@ -1,0 +1,67 @@
+"""A posterior as a person reads it first: warnings, weights or rewards, population and tasks."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from manymotives.models.priors import Prior
+from manymotives.posterior.feature_weights import population_weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """A posterior in words and numbers; prints as text, and as a table in notebooks."""
+
+    posterior: Any  # a Posterior
+    table: pd.DataFrame  # hyperparameters and temperatures
+
+    @property
+    def weights(self) -> pd.DataFrame:
+        """Mean weight of each feature, one row a task; empty where rewards are not made of features."""
+        if not self.posterior.has_features:
+            return pd.DataFrame()
+        return pd.DataFrame(self.posterior.weights.mean(("chain", "draw")).to_pandas())
+
+    @property
+    def population_weights(self) -> pd.DataFrame:
+        """Mean and scale of each weight in the population, prior beside; empty where there is no such population."""
+        if not (self.posterior.has_features and self.posterior.model.is_hierarchical):
+            return pd.DataFrame()
+        return population_weights(self.posterior).set_index(["feature", "parameter"])
+
+    @property
+    def rewards(self) -> pd.DataFrame:
+        """Mean reward, one row a task."""
+        mean = self.posterior.mean_reward
+        if mean.ndim == 3:
+            mean = mean.stack(pair=("state", "action"))
+        return pd.DataFrame(mean.to_pandas())
+
+    def __repr__(self) -> str:
+        parts = [repr(self.posterior), *self.posterior._more_lines()]
+        for title, table, rows in self._tables():
+            parts += ["", title, table.to_string(max_rows=rows, max_cols=12)]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.posterior.warnings)
+        listed = f"<p><b>Warnings</b></p><ul>{warnings}</ul>" if warnings else ""
+        head = "<br>".join(map(escape, [repr(self.posterior).splitlines()[0], *self.posterior._more_lines()]))
+        tables = "".join(table.to_html(max_rows=rows, max_cols=12) for _, table, rows in self._tables())
+        return f"<p>{head}</p>{listed}{tables}"
+
+    def _tables(self) -> list[tuple[str, pd.DataFrame, int]]:
+        """What is shown: titles, tables, and how many rows; where rewards are made of features, these alone."""
+        shown = [
+            ("weights of features in the population", self.population_weights.round(3), 40),
+            ("mean weight", self.weights.round(3), 20),
+        ]
+        if self.posterior.has_features and isinstance(self.posterior.model.inverse_temperature, Prior):
+            product = self.posterior.weights * self.posterior.inverse_temperatures
+            mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
+            shown.append(("mean of weight × inverse temperature, which is what choices tell", mean.round(3), 20))
+        if not self.posterior.has_features:
+            shown.append(("mean reward", self.rewards.round(3), 20))
+        return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]
