@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -14,6 +14,7 @@ from manymotives.planning import Plan
 from manymotives.posterior import Posterior
 
 FEWEST, MOST = 40, 200  # draws
+P = TypeVar("P", bound=Posterior)
 WORK = 8e8  # tasks × states² × draws: half a minute of planning
 
 
@@ -64,7 +65,7 @@ def sample_of(posterior: Posterior, draws: int | None = None) -> Sample:
     return Sample(thinned(posterior, draws))
 
 
-def thinned(posterior: Posterior, draws: int) -> Posterior:
+def thinned(posterior: P, draws: int) -> P:
     """The same posterior with at most about so many draws, every nth of each chain."""
     drawn = posterior.data["posterior"].sizes
     every = -(-drawn["chain"] * drawn["draw"] // draws)

@@ -1,5 +1,6 @@
 """How consistently subjects act, or how far from optimal they are; and who resembles whom."""
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,17 @@ DISTANCES = 40  # subjects in the heat map of distances
 
 
 def how_they_act(content: Content, figures: dict[str, Any]) -> Markup:
-    posterior = content.posterior
-    if isinstance(posterior, PolicyOptimalityPosterior):
-        return _optimality(content, posterior, figures)
-    assert isinstance(posterior, RewardPolicyPosterior)
+    return _how_they_act(content.posterior, content, figures)
+
+
+@singledispatch
+def _how_they_act(posterior: Posterior, content: Content, figures: dict[str, Any]) -> Markup:
+    """The section as a kind of posterior has it."""
+    raise NotImplementedError(type(posterior))
+
+
+@_how_they_act.register
+def _temperatures(posterior: RewardPolicyPosterior, content: Content, figures: dict[str, Any]) -> Markup:
     few = thinned(posterior, 1000)
     draws = few.canonical()["inverse_temperature"]
     before = _prior_temperatures(few)
@@ -176,7 +184,8 @@ def _neighbours(alike: Similarity) -> Markup:
     return table(headings, rows, caption=f"The nearest of each subject.{more}")
 
 
-def _optimality(content: Content, posterior: PolicyOptimalityPosterior, figures: dict[str, Any]) -> Markup:
+@_how_they_act.register
+def _optimality(posterior: PolicyOptimalityPosterior, content: Content, figures: dict[str, Any]) -> Markup:
     unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"
     before = posterior.data["prior"].dataset["optimality_gap"].values.ravel()
     figures["temperatures"] = _rows(content, posterior.losses, before, f"lost in the worst state, {unit}") | {
@@ -224,9 +233,8 @@ def _rows(content: Content, draws: xr.DataArray, before: np.ndarray, unit: str) 
     return {"kind": "intervals", "rows": rows, "unit": unit, "legend": legend}
 
 
-def _prior_temperatures(posterior: Posterior) -> np.ndarray:
+def _prior_temperatures(posterior: RewardPolicyPosterior) -> np.ndarray:
     """Inverse temperatures before the data, on the canonical scale of rewards before the data."""
-    assert isinstance(posterior, RewardPolicyPosterior)
     prior = posterior.data["prior"].dataset
     if "inverse_temperature" in prior:
         temperature = prior["inverse_temperature"]

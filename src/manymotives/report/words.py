@@ -1,13 +1,14 @@
 """Models, priors and methods in words, and what choices can and cannot tell about such a model."""
 
 import json
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from manymotives.data.labels import Label
-from manymotives.models import RewardPolicyModel
+from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.posterior import Posterior
@@ -32,50 +33,61 @@ def parameter(value: Any) -> str:
 def model_facts(posterior: Posterior) -> list[tuple[str, str]]:
     """What was assumed, as (what, how) pairs."""
     model = posterior.model
-    facts = [("What subjects may want", _rewards(model.reward))]
-    if isinstance(model, RewardPolicyModel):
-        rule = (
-            "soft-optimal: as softmax, and they foresee their own errors when they plan"
-            if model.choice.is_soft
-            else "softmax: the better an action in the long run, the more often it is chosen"
-        )
-        facts += [
-            ("How they choose", rule),
-            ("Inverse temperature", parameter(model.inverse_temperature)),
-        ]
-        if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
-            facts.append(("Lapse rate", parameter(model.choice.lapse)))
-    else:
-        order = {
-            "reward_given_policy": "rewards given policies (the paper's Algorithm 2): subjects do not inform each "
-            "other about rewards",
-            "policy_given_reward": "policies given rewards: subjects inform each other about which rewards are common",
-        }
-        facts += [
-            (
-                "How they choose",
-                "any way: in each state, the probabilities of actions have a Dirichlet prior with concentration "
-                + amount(model.policy.concentration),
-            ),
-            ("How far from optimal they may be", f"gap ε with prior {_optimality(model.optimality)}"),
-            ("Factorisation", order[model.factorisation]),
-        ]
-        if model.shares_rewards:
-            facts.append(("How alike they are (κ)", parameter(model.weights_concentration)))
-    facts.append(("How subjects relate", _sharing(model)))
+    return [
+        ("What subjects may want", _rewards(model.reward)),
+        *how_they_choose(model),
+        ("How subjects relate", _sharing(model)),
+    ]
+
+
+@singledispatch
+def how_they_choose(model: Model) -> list[tuple[str, str]]:
+    """What a kind of model assumes of choices, as (what, how) pairs."""
+    raise NotImplementedError(type(model))
+
+
+@how_they_choose.register
+def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
+    rule = (
+        "soft-optimal: as softmax, and they foresee their own errors when they plan"
+        if model.choice.is_soft
+        else "softmax: the better an action in the long run, the more often it is chosen"
+    )
+    facts = [("How they choose", rule), ("Inverse temperature", parameter(model.inverse_temperature))]
+    if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
+        facts.append(("Lapse rate", parameter(model.choice.lapse)))
+    return facts
+
+
+@how_they_choose.register
+def _(model: PolicyOptimalityModel) -> list[tuple[str, str]]:
+    order = {
+        "reward_given_policy": "rewards given policies (the paper's Algorithm 2): subjects do not inform each other "
+        "about rewards",
+        "policy_given_reward": "policies given rewards: subjects inform each other about which rewards are common",
+    }
+    facts = [
+        (
+            "How they choose",
+            "any way: in each state, the probabilities of actions have a Dirichlet prior with concentration "
+            + amount(model.policy.concentration),
+        ),
+        ("How far from optimal they may be", f"gap ε with prior {_optimality(model.optimality)}"),
+        ("Factorisation", order[model.factorisation]),
+    ]
+    if model.shares_rewards:
+        facts.append(("How alike they are (κ)", parameter(model.weights_concentration)))
     return facts
 
 
 def model_name(posterior: Posterior) -> str:
     """In a sentence."""
-    model = posterior.model
-    if not isinstance(model, RewardPolicyModel):
-        return "the policy-optimality model (MPO)"
     return {
-        "Hierarchical": "the hierarchical reward–policy model (MRP)",
-        "Pooled": "the pooled reward–policy model (RP)",
-        "Separate": "separate reward–policy models, one a subject",
-    }[type(model.sharing).__name__]
+        "MRP": "the hierarchical reward–policy model (MRP)",
+        "RP": "the pooled reward–policy model (RP)",
+        "RP, each alone": "separate reward–policy models, one a subject",
+        "MPO": "the policy-optimality model (MPO)",
+    }[posterior.model.abbreviation]
 
 
 def method_name(posterior: Posterior) -> str:
@@ -87,17 +99,8 @@ def method_name(posterior: Posterior) -> str:
 def what_choices_tell(posterior: Posterior) -> list[str]:
     """What this kind of model can and cannot know from any number of choices, a sentence or two each."""
     model, environment = posterior.model, posterior.environment
-    said = []
-    if isinstance(model, RewardPolicyModel):
-        said.append(
-            "Choices show which of two actions somebody prefers and how reliably, so they tell differences in value, "
-            "never values themselves."
-        )
-    else:
-        said.append(
-            "This model asks only how much value a way of acting misses. A reward that is nearly the same everywhere "
-            "makes every way of acting nearly optimal, so the data cannot rule such a reward out."
-        )
+    what, which_scale = what_a_model_tells(model)
+    said = [what]
     if not environment.is_terminal.any():
         said.append(
             "Adding the same amount to every reward changes no choice: whether somebody likes everything or nothing "
@@ -113,32 +116,7 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
             "Because episodes end, adding the same amount to every reward makes longer episodes better or worse, and "
             "so can be seen."
         )
-    said += posterior.unidentified()
-    if isinstance(model, RewardPolicyModel):
-        free = isinstance(model.inverse_temperature, Prior)
-        if model.reward.link == NORMALISED:
-            said.append(
-                "“Wants it a lot but acts carelessly” and “wants it a little but acts carefully” lead to the same "
-                "choices. "
-                + (
-                    "Only the prior tells them apart here, so rewards are shown on a scale where the best and the "
-                    "worst differ by 1, and all of the strength is in the inverse temperature."
-                    if free
-                    else "The inverse temperature was taken as known, and that fixes the scale."
-                )
-            )
-        else:
-            said.append(
-                "Ten times the reward with a tenth of the consistency leads to the same choices. "
-                + (
-                    "Both were left free, so their product is known and each of them is not; "
-                    if free
-                    else "The inverse temperature was taken as known, which sets the unit of reward; "
-                )
-                + "rewards are shown on a scale where the best and the worst differ by 1."
-            )
-    else:
-        said.append("Rewards are shown on a scale where the best and the worst differ by 1.")
+    said += [*posterior.unidentified(), which_scale]
     if model.reward.on == "state_action":
         said.append(
             "Rewards lie on actions here, and what is won now can be paid back at the next step without changing any "
@@ -152,23 +130,86 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
     return said
 
 
+@singledispatch
+def what_a_model_tells(model: Model) -> tuple[str, str]:
+    """What a kind of model can know from choices, and on which scale: a sentence or two each."""
+    raise NotImplementedError(type(model))
+
+
+@what_a_model_tells.register
+def _(model: RewardPolicyModel) -> tuple[str, str]:
+    free = isinstance(model.inverse_temperature, Prior)
+    if model.reward.link == NORMALISED:
+        scale = (
+            "“Wants it a lot but acts carelessly” and “wants it a little but acts carefully” lead to the same choices. "
+            + (
+                "Only the prior tells them apart here, so rewards are shown on a scale where the best and the worst "
+                "differ by 1, and all of the strength is in the inverse temperature."
+                if free
+                else "The inverse temperature was taken as known, and that fixes the scale."
+            )
+        )
+    else:
+        scale = (
+            "Ten times the reward with a tenth of the consistency leads to the same choices. "
+            + (
+                "Both were left free, so their product is known and each of them is not; "
+                if free
+                else "The inverse temperature was taken as known, which sets the unit of reward; "
+            )
+            + "rewards are shown on a scale where the best and the worst differ by 1."
+        )
+    what = (
+        "Choices show which of two actions somebody prefers and how reliably, so they tell differences in value, never "
+        "values themselves."
+    )
+    return what, scale
+
+
+@what_a_model_tells.register
+def _(model: PolicyOptimalityModel) -> tuple[str, str]:
+    what = (
+        "This model asks only how much value a way of acting misses. A reward that is nearly the same everywhere makes "
+        "every way of acting nearly optimal, so the data cannot rule such a reward out."
+    )
+    return what, "Rewards are shown on a scale where the best and the worst differ by 1."
+
+
+@singledispatch
 def _rewards(reward: Any) -> str:
-    on = "states" if reward.on == "state" else "state–action pairs"
-    if isinstance(reward, DirichletReward):
-        return (
-            f"shares of one unit over {on} (Dirichlet); concentration of each {parameter(reward.concentration)}. "
-            "Small concentrations: a few matter; large ones: all matter alike"
-        )
-    if isinstance(reward, BetaReward):
-        return (
-            f"numbers between 0 and 1 on {on}, independent of each other (Beta); alpha {parameter(reward.alpha)}; "
-            f"beta {parameter(reward.beta)}"
-        )
-    if isinstance(reward, GaussianReward):
-        kind = f"one free reward for each of the {on}" if reward.features is None else f"weighted features of {on}"
-        return f"{kind}, normal; mean {parameter(reward.mean)}; scale {parameter(reward.scale)}"
-    assert isinstance(reward, RewardSet)
-    return f"one of {len(reward.rewards)} given rewards on {on}"
+    raise NotImplementedError(type(reward))
+
+
+@_rewards.register
+def _(reward: DirichletReward) -> str:
+    return (
+        f"shares of one unit over {_cells(reward)} (Dirichlet); concentration of each "
+        f"{parameter(reward.concentration)}. Small concentrations: a few matter; large ones: all matter alike"
+    )
+
+
+@_rewards.register
+def _(reward: BetaReward) -> str:
+    return (
+        f"numbers between 0 and 1 on {_cells(reward)}, independent of each other (Beta); alpha "
+        f"{parameter(reward.alpha)}; beta {parameter(reward.beta)}"
+    )
+
+
+@_rewards.register
+def _(reward: GaussianReward) -> str:
+    cells = _cells(reward)
+    kind = f"one free reward for each of the {cells}" if reward.features is None else f"weighted features of {cells}"
+    return f"{kind}, normal; mean {parameter(reward.mean)}; scale {parameter(reward.scale)}"
+
+
+@_rewards.register
+def _(reward: RewardSet) -> str:
+    return f"one of {len(reward.rewards)} given rewards on {_cells(reward)}"
+
+
+def _cells(reward: Any) -> str:
+    return "states" if reward.on == "state" else "state–action pairs"
 
 
 def _optimality(optimality: Any) -> str:

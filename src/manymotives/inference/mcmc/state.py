@@ -47,7 +47,8 @@ class DrawArrays(NamedTuple):
 
     def part(self, which: slice) -> "DrawArrays":
         """Of these draws, some, to be filled."""
-        return DrawArrays(*(each[which] for each in self[:-1]), self.visited)
+        tasks, hyper, log_likelihood, q = (each[which] for each in self[:-1])
+        return DrawArrays(tasks, hyper, log_likelihood, q, self.visited)
 
 
 class AcceptanceCounts(NamedTuple):
