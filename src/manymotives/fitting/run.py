@@ -27,15 +27,16 @@ class Run:
 
     def __init__(
         self,
-        model: Model,
-        environment: Place,
-        demonstrations: Demonstrations,
-        method: Method | None = None,
+        model: Any,
+        environment: Any,
+        demonstrations: Any,
+        method: Any = None,
         *,
-        seed: int = 0,
+        seed: Any = 0,
     ) -> None:
+        """What is given is checked here, and so may be anything."""
         self.kind = Posterior.kind_of(model)
-        self.method: Any = self.kind.default_method() if method is None else method
+        self.method = self.kind.default_method() if method is None else method
         _check_method(self.method, model)
         for word, value, kind, name in (
             ("environment", environment, Place, "mm.Environment, or mm.DynamicsBelief"),
@@ -45,7 +46,9 @@ class Run:
                 raise InputError(f"{word} must be {name}; found {type(value).__name__}.")
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
-        self.model, self.demonstrations, self.seed = model, demonstrations, int(seed)
+        self.model: Model = model
+        self.demonstrations: Demonstrations = demonstrations
+        self.seed = int(seed)
         self.belief, self.environment = split_environment(environment)
         self.target = model.bind(self.belief or self.environment, demonstrations)
         self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
@@ -53,7 +56,7 @@ class Run:
         self.state = self.method.init(self.target, self.seed)
         self.draws: Any = None  # since `start`
 
-    def resume(self, start: Posterior) -> None:
+    def resume(self, start: Any) -> None:
         """Go on from an earlier posterior of the same run."""
         if not isinstance(start, Posterior):
             raise InputError(f"start must be a Posterior, such as mm.load reads; found {type(start).__name__}.")
@@ -155,12 +158,14 @@ def _check_method(method: Any, model: Model) -> None:
     is_method = isinstance(method, Method) and not isinstance(method, type)
     if is_method and issubclass(model.target_type, method.target_type):
         return
-    names = [
-        f"{name}()"
-        for name, kind in recorded_kinds().items()
-        if hasattr(kind, "is_markov_chain") and issubclass(model.target_type, getattr(kind, "target_type", ()))
+    default = Posterior.kind_of(model).default_method.__name__
+    others = [
+        name
+        for name, kind in sorted(recorded_kinds().items())
+        if issubclass(model.target_type, getattr(kind, "target_type", ())) and hasattr(kind, "is_markov_chain")
     ]
-    raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {', '.join(sorted(names))}.")
+    names = ", ".join(f"{name}()" for name in dict.fromkeys([default, *others]))
+    raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {names}.")
 
 
 def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:
