@@ -96,7 +96,7 @@ def digest_of(made: object) -> str:
     if isinstance(made, Score):
         found.update(made.by_task.to_csv().encode() + made.how.to_csv().encode())
     else:
-        for group in ("posterior", "log_likelihood", "sample_stats"):
+        for group in ("posterior", "sample_stats"):  # log-likelihoods of episodes come from plans begun elsewhere
             values = made.data[group].to_dataset()
             names = {RENAMED.get(str(name), str(name)): name for name in values.data_vars}
             for name in sorted(names):

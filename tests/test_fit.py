@@ -173,6 +173,30 @@ def test_the_compiled_likelihood_is_the_one_of_numpy(kind, rule):
             assert np.allclose(terms.sum(axis=(2, 3)).ravel(), found, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("method", "choice", "sharing", "on"),
+    [
+        ("HMC", mm.SoftOptimal(lapse=mm.Beta(1.0, 9.0)), mm.Hierarchical(), "state_action"),
+        ("Gibbs", mm.Softmax(lapse=0.1), mm.Pooled(), "state"),
+        ("Metropolis", mm.Softmax(), mm.Separate(), "state_action"),
+        ("MonteCarlo", mm.Softmax(), mm.Hierarchical(), "state"),
+    ],
+)
+def test_log_likelihoods_of_episodes_are_those_of_the_policies_drawn(method, choice, sharing, on):
+    """Chains note them on their way; for other methods, draws are planned for. Pairs that do not exist included."""
+    rewards = np.random.default_rng(0).dirichlet(np.ones(HOUSE.num_states), size=2)
+    data = mm.simulate(HOUSE, rewards, mm.Softmax(4.0), steps=6, episodes=3, seed=1)
+    model = mm.RewardPolicyModel(mm.BetaReward(on=on), choice, sharing)
+    found = mm.fit(model, HOUSE, data, METHODS[method], seed=1, progress=False)
+    expected = np.zeros((found.rewards.sizes["chain"] * found.rewards.sizes["draw"], data.num_episodes))
+    for m in range(len(data.tasks)):
+        policies = found.drawn_policies(m)
+        for row in np.flatnonzero((data.task == m) & (data.action >= 0)):
+            expected[:, data.episode[row]] += np.log(policies[:, data.state[row], data.action[row]])
+    noted = found.data["log_likelihood"].dataset["choices"].values
+    np.testing.assert_allclose(noted.reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_nearly_undiscounted_large_environments_are_planned_for():
     """Sweeping stops at rounding, not never."""
     size = 140
