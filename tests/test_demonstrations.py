@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import manymotives as mm
 import oracles
+from manymotives.data.tables import whole_numbers
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
 S, A = 4, 3
@@ -318,6 +319,23 @@ def test_whole_numbers_stay_whole_numbers_in_the_table_that_comes_out():
     frame = mm.Demonstrations.from_lists([([0, 1, 2], [1, 0])], ANYWHERE).to_frame()
     assert frame["action"].dropna().map(str).tolist() == ["1", "0"]
     assert frame["next_state"].dropna().map(str).tolist() == ["1", "2"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([3, None, -(2**63)], "Int64"),
+        ([0, 1, 1704110400000000, 2**63 + 1], "UInt64"),
+        ([None, 2**64 - 1, 2**63 + 1], "UInt64"),
+        ([-1, 2**63], "object"),
+        ([None], "Int64"),
+    ],
+)
+def test_large_whole_numbers_are_kept_to_the_last_digit(values, dtype):
+    found = whole_numbers(values)
+    assert str(found.dtype) == dtype
+    assert [None if pd.isna(value) else int(value) for value in found] == values
 
 
 # ---- lists -------------------------------------------------------------------------------------------------------

@@ -223,34 +223,46 @@ def _decided(
                 "z of the longer runs": round(float(after.z[new]), 2),
                 "means": [float(f"{mean:.4g}") for mean in after.means[new]],
             }
-            if abs(after.z[new]) > LARGEST_Z:
-                row |= _between_many(one, longer, pair, name)
             rows.append(row)
+        undecided = [row for row in rows if is_apart(row["z of the longer runs"])]
+        if undecided:
+            _between_many(one, longer, pair, undecided)
         found[f"{pair[0]}–{pair[1]}"] = rows
     return found
 
 
-def _between_many(one: Specimen, size: dict[str, int], pair: tuple[str, str], quantity: str) -> dict[str, float]:
-    """z from the means of many chains of each method.
+def is_apart(z: float) -> bool:
+    """Whether two methods disagree; also where chains that do not agree among themselves (NaN) cannot tell."""
+    return not abs(z) <= LARGEST_Z
+
+
+def _between_many(one: Specimen, size: dict[str, int], pair: tuple[str, str], rows: list[dict[str, Any]]) -> None:
+    """Adds z from the means of many chains of each method.
 
     Four chains that seldom change between two peaks look surer than they are, each by itself; how far many of them
     are apart needs no such estimate.
     """
-    name, _, rest = quantity.partition("[")
-    number = int(rest.partition("]")[0])
     drawn = []
     for method in pair:
         for run in range(MANY):
             sampled, problems = _run(one, method, size, -np.inf, seed=1000 * one.index + 600 + run)
             if sampled is None or problems:
-                return {}
-            drawn.append(quantities(one.model, sampled, one.data)[name][..., number])
-    values = np.concatenate(drawn)  # [chains of both, draws]
-    ranks = stats.rankdata(values).reshape(values.shape) / values.size - 0.5
-    means = (np.abs(ranks) if quantity.endswith("(spread)") else ranks).mean(axis=1)
-    ours, theirs = np.split(means, 2)
-    error = np.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / len(ours))
-    return {"z of many chains": round(float((ours.mean() - theirs.mean()) / error), 2)}
+                return
+            found = quantities(one.model, sampled, one.data)
+            drawn.append([_of_chains(found, row["quantity"]) for row in rows])
+    for row, every in zip(rows, zip(*drawn)):
+        values = np.concatenate(every)  # [chains of both, draws]
+        ranks = stats.rankdata(values).reshape(values.shape) / values.size - 0.5
+        means = (np.abs(ranks) if row["quantity"].endswith("(spread)") else ranks).mean(axis=1)
+        ours, theirs = np.split(means, 2)
+        error = np.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / len(ours))
+        row["z of many chains"] = round(float((ours.mean() - theirs.mean()) / error), 2)
+
+
+def _of_chains(found: dict[str, np.ndarray], quantity: str) -> np.ndarray:
+    """[chains, draws] of a quantity by its name and number."""
+    name, _, rest = quantity.partition("[")
+    return found[name][..., int(rest.partition("]")[0])]
 
 
 # ---- many of them --------------------------------------------------------------------------------------------
@@ -300,7 +312,7 @@ def still_apart(record: dict[str, Any]) -> list[str]:
     for pair, rows in record.get("again", {}).items():
         for row in rows if isinstance(rows, list) else []:
             last = row.get("z of many chains", row["z of the longer runs"])
-            if abs(last) > LARGEST_Z:
+            if is_apart(last):
                 ours, theirs = row["means"]
                 found.append(f"{pair}: {row['quantity']}: z = {row['z']}, at last {last} ({ours}, {theirs})")
     return found
@@ -350,11 +362,13 @@ def table(records: list[dict[str, Any]]) -> str:
         for row in chain(*(r for r in record.get("again", {}).values() if isinstance(r, list)))
     ]
     longer = sum(abs(row["z of the longer runs"]) > LARGEST_Z for row in rows)
+    unknown = sum(np.isnan(row["z of the longer runs"]) for row in rows)
     apart = sum(bool(still_apart(record)) for record in records)
     lines.append(
-        f"still more than {LARGEST_Z:g} standard errors apart in runs {LONGER} times as long: {longer} quantities"
+        f"still more than {LARGEST_Z:g} standard errors apart in runs {LONGER} times as long: {longer} quantities; "
+        f"of {unknown} chains do not agree among themselves"
     )
-    lines.append(f"and between {4 * MANY} such chains of each method: {apart} models")
+    lines.append(f"and, of these, between {4 * MANY} such chains of each method: {apart} models")
     return "\n".join(lines)
 
 

@@ -123,13 +123,16 @@ def _without_repeated(frame: Any, asked: Collection[str], kind: str) -> Any:
     return frame.iloc[:, kept] if isinstance(frame, pd.DataFrame) else frame.select(kept)
 
 
-def whole_numbers(values: Sequence[Any]) -> Any:
-    """Whole numbers, some of them missing (None), in the narrowest of pandas' types that holds them all."""
-    for dtype in ("Int64", "UInt64"):
-        try:
-            return pd.array(values, dtype=dtype)
-        except (OverflowError, TypeError, ValueError):  # too large, or negative
-            continue
+def whole_numbers(values: Sequence[int | None]) -> Any:
+    """Whole numbers, some of them missing (None), in the narrowest of pandas' types that holds them all.
+
+    By their ranges: pandas itself would pass through floating-point numbers, where 2⁶³ + 1 is 2⁶³.
+    """
+    known = [value for value in values if value is not None]
+    for kind in (np.int64, np.uint64):
+        if not known or np.iinfo(kind).min <= min(known) <= max(known) <= np.iinfo(kind).max:
+            missing = np.array([value is None for value in values], dtype=bool)
+            return pd.arrays.IntegerArray(np.array([0 if value is None else value for value in values], kind), missing)
     return pd.array(values, dtype=object)
 
 
