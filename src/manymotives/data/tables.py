@@ -123,16 +123,16 @@ def _without_repeated(frame: Any, asked: Collection[str], kind: str) -> Any:
     return frame.iloc[:, kept] if isinstance(frame, pd.DataFrame) else frame.select(kept)
 
 
-def whole_numbers(values: Sequence[int | None]) -> Any:
-    """Whole numbers, some of them missing (None), in the narrowest of pandas' types that holds them all.
+def whole_numbers(values: Sequence[Any]) -> Any:
+    """Whole numbers, some of them missing, in the narrowest of pandas' types that holds them all.
 
     By their ranges: pandas itself would pass through floating-point numbers, where 2⁶³ + 1 is 2⁶³.
     """
-    known = [value for value in values if value is not None]
+    missing = np.array([bool(pd.isna(value)) for value in values], dtype=bool)
+    numbers = [0 if is_missing else int(value) for value, is_missing in zip(values, missing)]
     for kind in (np.int64, np.uint64):
-        if not known or np.iinfo(kind).min <= min(known) <= max(known) <= np.iinfo(kind).max:
-            missing = np.array([value is None for value in values], dtype=bool)
-            return pd.arrays.IntegerArray(np.array([0 if value is None else value for value in values], kind), missing)
+        if np.iinfo(kind).min <= min(numbers, default=0) and max(numbers, default=0) <= np.iinfo(kind).max:
+            return pd.arrays.IntegerArray(np.array(numbers, dtype=kind), missing)
     return pd.array(values, dtype=object)
 
 
