@@ -483,6 +483,7 @@ GALLERY = {
     "weights of too many": lambda: mm.plots.weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    "one row of rewards to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=[0.0, 0.0, 1.0]),
     # ---- findings, plots, report
     "a report of nothing": lambda: mm.report(CHAIN_DATA, "page.html"),
     "a title in numbers": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", title=7),
@@ -593,7 +594,7 @@ GALLERY = {
     # ---- the paper's experiments
     "a panel that is not there": lambda: reproduce(["figure 9"], out="run"),
     "a reading that is not there": lambda: reproduce(["tasks"], out="run", readings="rate 100"),
-    "two who compute": lambda: reproduce(out="run", workers=2, scheduler="tcp://node1:8786"),
+    "workers in parts": lambda: reproduce(out="run", workers=0.5),
     "no runs": lambda: reproduce(out="run", runs=0),
     "results begun with another version": begun_elsewhere,
     "results that are none": lambda: reproduce(
