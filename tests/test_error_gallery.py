@@ -225,7 +225,7 @@ GALLERY = {
     "a start in an unknown state": lambda: mm.Environment(ROWS, discount=0.9, start={7: 1.0}),
     "an own reward of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, 2.0, 3.0]),
     "an own reward that is not finite": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, np.inf]),
-    "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, coordinates=[1.0, 2.0]),
+    "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9).with_coordinates([1.0, 2.0]),
     "a state without a place": lambda: mm.worlds.Chain(states=2).with_coordinates({0: (0.0, 0.0)}),
     # ---- environment tables
     "not a table": lambda: mm.Environment.from_frame([1, 2], discount=0.9),
@@ -571,7 +571,7 @@ GALLERY = {
     "a prior of another shape": lambda: belief(prior=np.ones((2, 2, 2))),
     "possible moves of another shape": lambda: belief(possible=np.ones((2, 2, 2))),
     "what is impossible was seen": lambda: belief(np.ones((3, 2, 3)), possible=np.tile([1.0, 1.0, 0.0], (3, 2, 1))),
-    "actions that exist elsewhere": lambda: belief(available=[[True]]),
+    "actions that exist elsewhere": lambda: belief(possible=[[True]]),
     "a belief in an impossible move that was made": lambda: belief(possible=np.tile([1.0, 0.0, 0.0], (3, 2, 1))).after(
         CHAIN_DATA
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -119,9 +120,7 @@ def recover(
     return Recovery(true, temperature, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
 
 
-def _named_tasks(
-    tasks: int | Sequence[Label] | ArrayLike, environment: Environment, on: str
-) -> tuple[tuple[Label, ...], np.ndarray | None]:
+def _named_tasks(tasks: Any, environment: Environment, on: str) -> tuple[tuple[Label, ...], np.ndarray | None]:
     """Names of tasks, and their true rewards where these are given."""
     if isinstance(tasks, int):
         if tasks < 1:
