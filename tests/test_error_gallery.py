@@ -594,7 +594,7 @@ GALLERY = {
     # ---- the paper's experiments
     "a panel that is not there": lambda: reproduce(["figure 9"], out="run"),
     "a reading that is not there": lambda: reproduce(["tasks"], out="run", readings="rate 100"),
-    "workers in parts": lambda: reproduce(out="run", workers=0.5),
+    "no workers": lambda: reproduce(out="run", workers=0),
     "no runs": lambda: reproduce(out="run", runs=0),
     "results begun with another version": begun_elsewhere,
     "results that are none": lambda: reproduce(

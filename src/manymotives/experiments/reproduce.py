@@ -73,8 +73,8 @@ def reproduce(
     chosen = _chosen(panels)
     if runs is not None and runs < 1:
         raise InputError(f"runs must be at least 1; found {runs}.")
-    if isinstance(workers, float) or (isinstance(workers, int) and workers < 1):
-        raise InputError(f"workers must be a whole number of at least 1; found {workers}.")
+    if isinstance(workers, int) and workers < 1:
+        raise InputError(f"workers must be at least 1; found {workers}.")
     jobs = [job for panel in chosen for job in _jobs(panel, readings, runs, quick, seed)]
     if not jobs:
         known = sorted({repr(name) for panel in chosen for name in panel.readings})
