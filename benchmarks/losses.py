@@ -53,9 +53,13 @@ def _methods(
     """Policies [task, S, A] by each method, and how many warnings came with them."""
     baselines = mm.baselines
 
-    def of(method: Callable[..., mm.baselines.Result], **options: Any) -> Callable[[], tuple[Any, int]]:
+    together = shown.pooled()
+
+    def of(
+        baseline: Callable[..., mm.baselines.Result], data: mm.Demonstrations = shown, **options: Any
+    ) -> Callable[[], tuple[Any, int]]:
         def policies() -> tuple[Any, int]:
-            found = method(environment, shown, **options)
+            found = baseline(environment, data, **options)
             return found.policies.values, len(found.warnings)
 
         return policies
@@ -72,15 +76,15 @@ def _methods(
 
         return policies
 
-    few = {"draws": 500, "warmup": 250, "thin": 5}
+    few = mm.Metropolis(draws=500, warmup=250, thin=5)
     return {
         "soft (the demonstrators; reads the truth)": lambda: (rule.policies(environment, rewards), 0),
         "imitation": of(baselines.imitation),
         "imitation, most frequent action": of(baselines.imitation, greedy=True),
-        "imitation, pooled": of(baselines.imitation, pooled=True),
+        "imitation, pooled": of(baselines.imitation, together),
         "linear program": of(baselines.linear_program),
-        "policy walk": of(baselines.policy_walk, **few),
-        "policy walk, pooled": of(baselines.policy_walk, pooled=True, **few),
+        "policy walk": of(baselines.policy_walk, method=few),
+        "policy walk, pooled": of(baselines.policy_walk, together, method=few),
         "MWAL": of(baselines.mwal),
         "projection": of(baselines.projection),
         "maximum causal entropy": of(baselines.maximum_causal_entropy),

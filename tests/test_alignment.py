@@ -126,8 +126,7 @@ def test_environments_align_what_they_are_made_of():
         available=pd.DataFrame(available, index=STATES, columns=ACTIONS).iloc[TURN, ::-1],
         start=pd.Series(start, index=STATES).iloc[TURN],
         reward=pd.Series(reward, index=STATES).iloc[TURN],
-        coordinates=pd.DataFrame(places, index=STATES, columns=["x", "y"]).iloc[TURN, ::-1],
-    )
+    ).with_coordinates(pd.DataFrame(places, index=STATES, columns=["x", "y"]).iloc[TURN, ::-1])
     np.testing.assert_array_equal(env.available, available)
     np.testing.assert_allclose(env.tensor[available], ENV.tensor[available])
     np.testing.assert_allclose(env.start, start)
@@ -136,6 +135,9 @@ def test_environments_align_what_they_are_made_of():
     belief = mm.DynamicsBelief(moves * 10, discount=0.8, states=STATES, actions=ACTIONS)
     plain = mm.DynamicsBelief(ENV.tensor * 10, discount=0.8, states=STATES, actions=ACTIONS)
     np.testing.assert_allclose(belief.mean.tensor, plain.mean.tensor)
+    exists = pd.DataFrame(available, index=STATES, columns=ACTIONS).iloc[TURN, ::-1]
+    some = mm.DynamicsBelief(np.zeros((4, 2, 4)), discount=0.8, states=STATES, actions=ACTIONS, possible=exists)
+    np.testing.assert_array_equal(some.mean.available, available)
 
 
 def test_priors_features_and_sets_of_rewards_are_aligned(tmp_path):

@@ -101,7 +101,7 @@ def optimal_choices(environment, rewards, times):
         ("imitation", {"smoothing": 0.0}),
         ("linear_program", {}),
         ("linear_program", {"penalty": 0.0}),
-        ("policy_walk", {"chains": 2, "draws": 200, "warmup": 100, "thin": 5}),
+        ("policy_walk", {"method": mm.Metropolis(chains=2, draws=200, warmup=100, thin=5)}),
         ("projection", {"tolerance": 1e-9}),
         ("maximum_causal_entropy", {}),
         ("multiple_intentions", {"intentions": 1, "starts": 1}),
@@ -180,7 +180,7 @@ def test_the_linear_program_is_solved_as_enumeration_of_vertices_would(penalty, 
 
 def test_beyond_the_largest_penalty_nothing_is_left_and_below_it_something_is():
     data = optimal_choices(CHAIN, CHAIN.reward, times=1)
-    found = mm.baselines.linear_program(CHAIN, data, path=[0.0, 0.5, 0.999, 1.0])
+    found = mm.baselines.linear_program(CHAIN, data, penalty=[0.0, 0.5, 0.999, 1.0])
     path = np.abs(found.details["reward_path"].values[0]).sum(axis=1)
     assert (np.diff(path) <= 1e-9).all()  # a larger penalty buys less
     assert path[2] > 1e-3
@@ -203,7 +203,7 @@ def test_at_the_largest_penalty_nothing_is_left(seed):
     """Where the best reward and none are equally good, a solver may return either; a little below it is the reward."""
     environment = mm.worlds.RandomMDP(states=6, actions=3, seed=seed, discount=0.9)
     data = mm.simulate(environment, np.eye(6)[0], mm.Softmax(50.0), steps=30, episodes=6, seed=seed)
-    path = mm.baselines.linear_program(environment, data, path=[0.99, 1.0]).details["reward_path"].values[0]
+    path = mm.baselines.linear_program(environment, data, penalty=[0.99, 1.0]).details["reward_path"].values[0]
     assert np.abs(path[0]).max() > 1e-3
     assert (path[1] == 0).all()
 
@@ -266,17 +266,17 @@ def agreement(draws, points, probabilities):
 @pytest.mark.parametrize(
     ("prior", "log_prior", "reach", "normalised"),
     [
-        (mm.baselines.UniformPrior(1.0), lambda r: 0.0, 1.0, True),
-        (mm.baselines.UniformPrior(1.0), lambda r: 0.0, 1.0, False),
-        (mm.baselines.GaussianPrior(0.4), lambda r: -(r**2).sum() / 0.32, 3.0, True),
-        (mm.baselines.GaussianPrior(0.4), lambda r: -(r**2).sum() / 0.32, 3.0, False),
-        (mm.baselines.LaplacianPrior(0.25), lambda r: -np.abs(r).sum() / 0.25, 4.0, True),
+        (mm.baselines.UniformPrior(1.0, spacing=0.5), lambda r: 0.0, 1.0, True),
+        (mm.baselines.UniformPrior(1.0, spacing=0.5), lambda r: 0.0, 1.0, False),
+        (mm.baselines.GaussianPrior(0.4, spacing=0.5), lambda r: -(r**2).sum() / 0.32, 3.0, True),
+        (mm.baselines.GaussianPrior(0.4, spacing=0.5), lambda r: -(r**2).sum() / 0.32, 3.0, False),
+        (mm.baselines.LaplacianPrior(0.25, spacing=0.5), lambda r: -np.abs(r).sum() / 0.25, 4.0, True),
     ],
 )
 def test_policy_walk_has_the_posterior_of_brute_force(prior, log_prior, reach, normalised):
     """And not that of another temperature, nor of the other likelihood: the test can tell."""
     data = mm.Demonstrations.from_lists([([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])], DOUBLE)
-    options = {"chains": 128, "draws": 400, "warmup": 100, "thin": 4, "spacing": 0.5, "normalised": normalised}
+    options = {"method": mm.Metropolis(chains=128, draws=400, warmup=100, thin=4), "normalised": normalised}
     c = 2.0 if normalised else 0.2
     found = mm.baselines.policy_walk(DOUBLE, data, prior=prior, choice=mm.Softmax(c), seed=2, **options)
     draws = found.details["reward_draws"].values[:, :, 0]
@@ -335,10 +335,10 @@ def test_the_walk_keeps_a_policy_that_is_optimal_and_its_inverse(environment, on
 def test_a_walk_in_pieces_is_the_walk(warmup, monkeypatch):
     """Random numbers are drawn a few steps at a time, of which a long warm-up takes many."""
     data = mm.Demonstrations.from_lists([([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])], DOUBLE)
-    options = {"chains": 2, "draws": 17, "warmup": warmup, "thin": 3}
-    whole = mm.baselines.policy_walk(DOUBLE, data, **options).details["reward_draws"]
+    method = mm.Metropolis(chains=2, draws=17, warmup=warmup, thin=3)
+    whole = mm.baselines.policy_walk(DOUBLE, data, method=method).details["reward_draws"]
     monkeypatch.setattr(module_of("policy_walk"), "AT_A_TIME", 4 * 3 * 3 * 2)  # four draws of two states
-    np.testing.assert_array_equal(mm.baselines.policy_walk(DOUBLE, data, **options).details["reward_draws"], whole)
+    np.testing.assert_array_equal(mm.baselines.policy_walk(DOUBLE, data, method=method).details["reward_draws"], whole)
 
 
 # ---- MWAL ------------------------------------------------------------------------------------------------------
@@ -533,9 +533,10 @@ def test_the_likelihood_told_is_that_of_the_policy_told(penalty):
 
 def test_many_weights_climb_by_gradient_to_the_same_place(monkeypatch):
     data = mm.simulate(SMALL, np.eye(3)[0], mm.Softmax(1.0), steps=40, episodes=2, seed=0)
-    newton = mm.baselines.maximum_causal_entropy(SMALL, data, tolerance=1e-7)
+    monkeypatch.setattr(module_of("maximum_causal_entropy"), "MATCH", 1e-7)
+    newton = mm.baselines.maximum_causal_entropy(SMALL, data)
     monkeypatch.setattr(module_of("maximum_causal_entropy"), "NEWTON", 0)
-    slowly = mm.baselines.maximum_causal_entropy(SMALL, data, tolerance=1e-7)
+    slowly = mm.baselines.maximum_causal_entropy(SMALL, data)
     assert not np.array_equal(newton.policies, slowly.policies)  # it was another way
     np.testing.assert_allclose(newton.policies, slowly.policies, atol=1e-4)
 
@@ -570,11 +571,11 @@ def test_two_intentions_are_told_apart_and_given_to_the_right_tasks():
 
 @pytest.mark.parametrize("choice", [mm.SoftOptimal(1.5), mm.Softmax(1.5)])
 @pytest.mark.parametrize("penalty", [pytest.param(0.0, marks=pytest.mark.long), 0.05])
-def test_the_likelihood_never_falls(choice, penalty):
+def test_the_likelihood_never_falls(choice, penalty, monkeypatch):
+    monkeypatch.setattr(module_of("multiple_intentions"), "PENALTY", penalty)
+    monkeypatch.setattr(module_of("multiple_intentions"), "ROUNDS", 5)
     data = mm.simulate(CHAIN, TWO[WHO], mm.SoftOptimal(0.7), steps=15, seed=3)
-    found = mm.baselines.multiple_intentions(
-        CHAIN, data, intentions=3, choice=choice, penalty=penalty, starts=1, iterations=5
-    )
+    found = mm.baselines.multiple_intentions(CHAIN, data, intentions=3, choice=choice, starts=1)
     path = found.details["objective"].values
     assert len(path) > 2
     assert np.diff(path).min() > -1e-9 * abs(path[0])

@@ -23,7 +23,7 @@ def vague(environment, seen=2.0):
         seen * environment.tensor,
         discount=environment.discount,
         prior=prior,
-        available=environment.available,
+        possible=environment.available,
         terminal=[environment.states[s] for s in np.flatnonzero(environment.is_terminal)],
         states=environment.states,
         actions=environment.actions,

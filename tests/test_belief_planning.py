@@ -23,7 +23,7 @@ def random_belief(seed, states=3, actions=2, seen=4, terminal=(), discount=0.9):
     available[0, 1:] = not terminal
     available[list(terminal)] = False
     counts[~available] = 0
-    return mm.DynamicsBelief(counts, discount=discount, available=available, terminal=terminal)
+    return mm.DynamicsBelief(counts, discount=discount, possible=available, terminal=terminal)
 
 
 def plain_values(environment, actions, reward):

@@ -408,6 +408,23 @@ def test_episodes_keep_their_order_when_the_table_that_comes_out_goes_in_again()
     assert_identical(second, first)
 
 
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_pooled_choices_are_those_of_one_task(seed):
+    """And no two episodes become one, also by way of a table, though tasks use the same names for theirs."""
+    frame = pd.DataFrame(columns([(0, [0, 0], [0, 0]), *ragged(seed)]))
+    apart = mm.Demonstrations.from_frame(frame, ANYWHERE, episode="episode", step="step")
+    pooled = apart.pooled()
+    assert pooled.tasks == ("all",)
+    assert len(set(pooled.episodes)) == pooled.num_episodes == apart.num_episodes
+    np.testing.assert_array_equal(pooled.counts[0], apart.counts.sum(axis=0))
+    np.testing.assert_array_equal(pooled.transition_counts().toarray(), apart.transition_counts().toarray())
+    again = mm.Demonstrations.from_frame(
+        pooled.to_frame(), ANYWHERE, episode="episode", step="step", next_state="next_state"
+    )
+    assert_identical(again, pooled)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_times_come_out_and_go_in_again(backend):
     times = pd.to_datetime(["2024-01-03 09:00", "2024-01-01 10:00", "2024-01-01 10:01"])

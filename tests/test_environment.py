@@ -183,7 +183,6 @@ def test_rewards_lie_on_states_or_on_pairs_or_nowhere():
         (dict(start=[1.0]), "2 states"),
         (dict(reward=[1.0, np.inf]), "not finite"),
         (dict(reward=[1.0, 2.0, 3.0]), "reward must have the shape"),
-        (dict(coordinates=[[0.0, 1.0]]), "coordinates"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(options, words):
@@ -221,7 +220,8 @@ def test_later_changes_to_the_arrays_given_are_not_seen_and_they_are_not_changed
     }
     before = {name: array.copy() for name, array in arrays.items()}
     rows_before = rows.copy()
-    environment = mm.Environment(rows, discount=0.5, **arrays)
+    given = {name: array for name, array in arrays.items() if name != "coordinates"}
+    environment = mm.Environment(rows, discount=0.5, **given).with_coordinates(arrays["coordinates"])
     plan_before = mm.plan(environment, environment.reward).value
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, before[name])
@@ -244,9 +244,8 @@ def test_names_given_as_a_list_may_change_afterwards():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_array_is_read_only(sparse):
-    base, _ = random_environment(
-        1, sparse=sparse, coordinates=np.zeros((5, 2)), reward=np.zeros(5), start=[1.0, 0, 0, 0, 0]
-    )
+    base, _ = random_environment(1, sparse=sparse, reward=np.zeros(5), start=[1.0, 0, 0, 0, 0])
+    base = base.with_coordinates(np.zeros((5, 2)))
     for environment in (base, base.with_memory()):
         arrays = {
             name: getattr(environment, name)
@@ -324,7 +323,7 @@ def test_a_table_with_actions_that_exist_only_in_some_states_and_a_terminal_stat
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_columns_and_the_order_of_names_can_be_chosen(backend):
+def test_the_columns_can_be_chosen_and_names_are_in_order_of_appearance(backend):
     frame = table(backend, {"s": ["b", "a"], "a": ["x", "x"], "t": ["a", "end"], "p": [1, 1], "note": ["", ""]})
     environment = mm.Environment.from_frame(
         frame,
@@ -333,13 +332,11 @@ def test_the_columns_and_the_order_of_names_can_be_chosen(backend):
         action="a",
         next_state="t",
         probability="p",
-        states=["a", "b", "end"],
-        actions=["w", "x"],
         terminal=["end"],
     )
-    assert environment.states == ("a", "b", "end")
-    assert environment.tensor[0, 1, 2] == environment.tensor[1, 1, 0] == 1.0
-    np.testing.assert_array_equal(environment.available, [[False, True], [False, True], [False, False]])
+    assert environment.states == ("b", "a", "end")
+    assert environment.tensor[0, 0, 1] == environment.tensor[1, 0, 2] == 1.0
+    np.testing.assert_array_equal(environment.available, [[True], [True], [False]])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -357,15 +354,17 @@ def test_reading_a_table_back_gives_the_same_environment(backend, seed, states, 
         names = dict(states=[f"place {s}" for s in range(states)], actions=[f"do {a}" for a in range(actions)])
     environment, _ = random_environment(seed, sparse=sparse, size=(states, actions), **names)
     frame = environment.to_frame(backend)
-    back = mm.Environment.from_frame(frame, discount=0.9, states=environment.states, actions=environment.actions)
-    assert back.states == environment.states
-    assert back.actions == environment.actions
-    difference = np.abs((back.matrix - environment.matrix).toarray())
-    assert difference.max() <= ROUNDING
-    np.testing.assert_array_equal(back.available, environment.available)
-    np.testing.assert_array_equal(back.is_terminal, environment.is_terminal)
-    if environment.available.any(axis=0).all():  # names that no row mentions cannot come back by themselves
-        assert_same(mm.Environment.from_frame(frame, discount=0.9), environment)
+    back = mm.Environment.from_frame(frame, discount=0.9)
+    assert set(back.states) == set(environment.states)
+    here = [back.states.index(name) for name in environment.states]
+    exists = environment.available.any(axis=0)  # an action that no row mentions cannot come back
+    assert set(back.actions) == {name for name, known in zip(environment.actions, exists) if known}
+    act = [back.actions.index(name) for name, known in zip(environment.actions, exists) if known]
+    np.testing.assert_allclose(back.tensor[here][:, act][:, :, here], environment.tensor[:, exists], atol=ROUNDING)
+    np.testing.assert_array_equal(back.available[here][:, act], environment.available[:, exists])
+    np.testing.assert_array_equal(back.is_terminal[here], environment.is_terminal)
+    if exists.all():
+        assert_same(back, environment)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -513,9 +512,8 @@ def test_files_that_cannot_be_read_are_refused_in_words(tmp_path):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_states_with_memory_are_the_pairs_that_can_occur_and_move_as_their_second_state_does(seed, sparse):
-    environment, case = random_environment(
-        seed, sparse=sparse, reward=np.arange(5.0), coordinates=np.arange(10.0).reshape(5, 2)
-    )
+    environment, case = random_environment(seed, sparse=sparse, reward=np.arange(5.0))
+    environment = environment.with_coordinates(np.arange(10.0).reshape(5, 2)).with_warnings(["beware"])
     memory = environment.with_memory()
     base = environment.tensor
     possible = {(-1, s) for s in range(5)}
@@ -530,6 +528,7 @@ def test_states_with_memory_are_the_pairs_that_can_occur_and_move_as_their_secon
     assert sp.issparse(memory.transitions) == sparse
     assert memory.discount == environment.discount
     assert memory.actions == environment.actions
+    assert memory.warnings == ("beware",)
     assert environment.pairs is None
     for number, (previous, s) in enumerate(pairs):
         assert memory.states[number] == (f"→{s}" if previous < 0 else f"{previous}→{s}")

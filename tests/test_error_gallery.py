@@ -225,7 +225,7 @@ GALLERY = {
     "a start in an unknown state": lambda: mm.Environment(ROWS, discount=0.9, start={7: 1.0}),
     "an own reward of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, 2.0, 3.0]),
     "an own reward that is not finite": lambda: mm.Environment(ROWS, discount=0.9, reward=[1.0, np.inf]),
-    "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9, coordinates=[1.0, 2.0]),
+    "coordinates of the wrong shape": lambda: mm.Environment(ROWS, discount=0.9).with_coordinates([1.0, 2.0]),
     "a state without a place": lambda: mm.worlds.Chain(states=2).with_coordinates({0: (0.0, 0.0)}),
     # ---- environment tables
     "not a table": lambda: mm.Environment.from_frame([1, 2], discount=0.9),
@@ -483,6 +483,7 @@ GALLERY = {
     "weights of too many": lambda: mm.plots.weights(fit(mm.PolicyOptimalityModel(), FEW)),
     "no replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, replications=0),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    "one row of rewards to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=[0.0, 0.0, 1.0]),
     # ---- findings, plots, report
     "a report of nothing": lambda: mm.report(CHAIN_DATA, "page.html"),
     "a title in numbers": lambda: mm.report(fit(mm.RewardPolicyModel(), QUICK), "page.html", title=7),
@@ -523,7 +524,7 @@ GALLERY = {
     "a baseline of no environment": lambda: mm.baselines.imitation(CHAIN_DATA, CHAIN_DATA),
     "a baseline of no demonstrations": lambda: mm.baselines.imitation(CHAIN, CHAIN),
     "a baseline elsewhere": lambda: mm.baselines.imitation(ROOMS, CHAIN_DATA),
-    "a seed in words": lambda: baseline("imitation", seed="one"),
+    "a seed in words": lambda: baseline("policy_walk", seed="one"),
     "nobody to imitate": lambda: baseline("imitation", SILENT),
     "intentions of the silent": lambda: baseline("multiple_intentions", SILENT),
     "choices taken away": lambda: baseline("imitation", smoothing=-1.0),
@@ -537,19 +538,18 @@ GALLERY = {
     "infinite features": lambda: baseline("mwal", features=np.full((3, 1), np.inf)),
     "features that are all the same": lambda: baseline("mwal", features=np.ones((3, 1))),
     "more than the largest penalty": lambda: baseline("linear_program", penalty=2.0),
-    "a path of one penalty": lambda: baseline("linear_program", path=0.5),
+    "a path of no penalties": lambda: baseline("linear_program", penalty=[]),
     "a margin that cannot be had": lambda: baseline("linear_program", FORWARD, margin=3.0),
-    "a limit of zero": lambda: baseline("linear_program", limit=0.0),
     "a prior of another kind": lambda: baseline("policy_walk", prior=mm.Normal(0.0, 1.0)),
     "a walk by another rule": lambda: baseline("policy_walk", choice=mm.Softmax(mm.Gamma(1.0, 1.0))),
-    "a grid of one point": lambda: baseline("policy_walk", spacing=2.0),
+    "a grid of one point": lambda: mm.baselines.UniformPrior(1.0, spacing=2.0),
     "a walk without end": lambda: baseline("policy_walk", prior=mm.baselines.LaplacianPrior(), normalised=False),
     "a walk on tasks": lambda: baseline("policy_walk", on="task"),
     "a prior without width": lambda: mm.baselines.UniformPrior(0.0),
     "a walk too long": lambda: mm.baselines.policy_walk(
         FIELD, mm.simulate(FIELD, np.ones(2050), mm.Softmax(1.0), steps=1)
     ),
-    "a walk of nobody": lambda: baseline("policy_walk", chains=0),
+    "a walk by another method": lambda: baseline("policy_walk", method=mm.Gibbs()),
     "more intentions than tasks": lambda: baseline("multiple_intentions", intentions=3),
     "intentions by a rule with lapses": lambda: baseline("multiple_intentions", choice=mm.Softmax(1.0, lapse=0.1)),
     "an environment that Gymnasium does not have": lambda: mm.io.from_gymnasium("Kitchen-v9", discount=0.9),
@@ -571,7 +571,7 @@ GALLERY = {
     "a prior of another shape": lambda: belief(prior=np.ones((2, 2, 2))),
     "possible moves of another shape": lambda: belief(possible=np.ones((2, 2, 2))),
     "what is impossible was seen": lambda: belief(np.ones((3, 2, 3)), possible=np.tile([1.0, 1.0, 0.0], (3, 2, 1))),
-    "actions that exist elsewhere": lambda: belief(available=[[True]]),
+    "actions that exist elsewhere": lambda: belief(possible=[[True]]),
     "a belief in an impossible move that was made": lambda: belief(possible=np.tile([1.0, 0.0, 0.0], (3, 2, 1))).after(
         CHAIN_DATA
     ),
@@ -594,7 +594,7 @@ GALLERY = {
     # ---- the paper's experiments
     "a panel that is not there": lambda: reproduce(["figure 9"], out="run"),
     "a reading that is not there": lambda: reproduce(["tasks"], out="run", readings="rate 100"),
-    "two who compute": lambda: reproduce(out="run", workers=2, scheduler="tcp://node1:8786"),
+    "no workers": lambda: reproduce(out="run", workers=0),
     "no runs": lambda: reproduce(out="run", runs=0),
     "results begun with another version": begun_elsewhere,
     "results that are none": lambda: reproduce(

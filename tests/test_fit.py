@@ -376,7 +376,8 @@ def test_recovery_and_its_pictures(tmp_path):
     mm.plots.recovery(found)
     mm.plots.rewards(found.posterior, truth=found.rewards)
     given = np.eye(3)
-    assert np.array_equal(
-        mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=3, steps=9, rewards=given, method=METHODS["Gibbs"]).rewards,
-        given,
-    )
+    named = pd.DataFrame(given, index=["ann", "bob", "cid"], columns=CHAIN.states)
+    for tasks, names in ((given, (0, 1, 2)), (given.tolist(), (0, 1, 2)), (named.iloc[:, ::-1], ("ann", "bob", "cid"))):
+        found = mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=tasks, steps=9, method=METHODS["Gibbs"])
+        assert np.array_equal(found.rewards, given)
+        assert found.demonstrations.tasks == names

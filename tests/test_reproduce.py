@@ -39,7 +39,7 @@ def same(first, second):
 
 def in_threads(panels, out, **options):
     with ThreadPoolExecutor(1) as executor:
-        return reproduce(panels, out=out, executor=executor, progress=False, **options)
+        return reproduce(panels, out=out, workers=executor, progress=False, **options)
 
 
 def lines(path):
@@ -69,6 +69,17 @@ def test_one_panel_from_the_command_line(tmp_path):
     assert np.isfinite(curves["mean"]).all()
     in_threads(["efficiency-1e4"], tmp_path / "again", runs=2)  # another kind of worker, the same numbers
     same(out, tmp_path / "again")
+
+
+def test_workers_and_a_scheduler_are_too_many():
+    done = CliRunner().invoke(app, ["reproduce", "--workers", "2", "--scheduler", "tcp://node1:8786"])
+    assert done.exit_code == 2
+    assert "choose one of --workers and --scheduler" in done.output
+
+
+def test_the_page_names_the_command_that_makes_it(tmp_path):
+    page = in_threads([tiny()], tmp_path, runs=2, seed=3).read_text()
+    assert "Made by `manymotives reproduce tiny --runs 2 --seed 3` with seed 3;" in page
 
 
 def test_every_panel_has_a_default_reading_notes_and_claims():
@@ -302,7 +313,7 @@ def killed_and_restarted(tmp_path, who, again):
 
 @pytest.mark.long
 def test_kill_9_and_restart_give_the_same_table(tmp_path):
-    killed_and_restarted(tmp_path, "{'executor': ThreadPoolExecutor(1)}", in_threads)
+    killed_and_restarted(tmp_path, "{'workers': ThreadPoolExecutor(1)}", in_threads)
 
 
 @pytest.mark.long
@@ -319,7 +330,7 @@ def test_a_dask_cluster_gives_the_same_numbers(tmp_path):
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
-        reproduce([tiny()], out=tmp_path / "dask", runs=6, scheduler=cluster.scheduler_address, progress=False)
+        reproduce([tiny()], out=tmp_path / "dask", runs=6, workers=cluster.scheduler_address, progress=False)
     in_threads([tiny()], tmp_path / "alone", runs=6)
     same(tmp_path / "dask", tmp_path / "alone")
 
@@ -333,7 +344,7 @@ def test_a_dask_worker_that_dies_loses_nothing(tmp_path):
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             client.run(sys.path.insert, 0, str(HERE))
-        there = {"scheduler": cluster.scheduler_address, "progress": False}
+        there = {"workers": cluster.scheduler_address, "progress": False}
         reproduce([tiny(fatal=str(fatal))], out=tmp_path / "dask", runs=12, **there)
         reproduce(["gain"], out=tmp_path / "dask gain", runs=2, **there)
     assert not fatal.exists()

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from manymotives.data.alignment import aligned
+from manymotives.data.alignment import aligned_numbers, is_labelled, labelled
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
@@ -66,11 +67,10 @@ def recover(
     model: RewardPolicyModel,
     environment: Environment,
     *,
-    tasks: int | Sequence[Label] = 20,
+    tasks: int | Sequence[Label] | ArrayLike = 20,
     steps: int = 50,
     episodes: int = 1,
     method: Method | None = None,
-    rewards: ArrayLike | None = None,
     seed: int = 0,
     progress: bool | Progress = True,
 ) -> Recovery:
@@ -78,20 +78,20 @@ def recover(
 
     Parameters
     ----------
-    tasks, steps, episodes
-        The design: how many subjects (or their names), choices an episode, episodes each.
+    tasks
+        How many subjects there are; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), where
+        these should not come from the model's prior.
+    steps, episodes
+        Choices an episode, episodes of each subject.
     method
         As for `fit`.
-    rewards
-        The truth, [task, S] ([task, S, A] on pairs), where it should not come from the model's prior.
     seed
         Another number, another experiment.
     """
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"recover simulates a RewardPolicyModel(...), not a {type(model).__name__}.")
-    if isinstance(tasks, int) and tasks < 1:
-        raise InputError(f"tasks must be at least 1; found {tasks}.")
-    names = tuple(range(tasks)) if isinstance(tasks, int) else tuple(tasks)
+    on = model.reward.on
+    names, rewards = _named_tasks(tasks, environment, on)
     rng = np.random.default_rng([seed, 1])
     pooled = model.is_pooled
     count = 1 if pooled else len(names)
@@ -100,19 +100,12 @@ def recover(
     u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
     owner = np.arange(count)
     temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
-    axes = {"state": environment.states, "action": environment.actions}
-    named = axes if model.reward.on == "state_action" else {"state": environment.states}
-    true = (
-        prior_target.rewards(u)
-        if rewards is None
-        else np.asarray(aligned(rewards, "rewards", task=names, **named), dtype=float)
-    )
+    true = prior_target.rewards(u) if rewards is None else rewards
     if pooled and rewards is None:
         true = np.repeat(true, len(names), axis=0)
     if pooled:
         temperature, lapse = np.repeat(temperature, len(names)), np.repeat(lapse, len(names))
     rule = type(model.choice)(inverse_temperature=temperature, lapse=lapse)
-    on = model.reward.on
     demonstrations = simulate(environment, true, rule, steps=steps, episodes=episodes, seed=seed, tasks=names, on=on)
     posterior = fit(model, environment, demonstrations, method, seed=seed, progress=progress)
     smoothed = demonstrations.counts + environment.available
@@ -124,3 +117,20 @@ def recover(
     }
     losses = {name: loss(environment, policy, true, on=on) for name, policy in policies.items()}
     return Recovery(true, temperature, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
+
+
+def _named_tasks(tasks: Any, environment: Environment, on: str) -> tuple[tuple[Label, ...], np.ndarray | None]:
+    """Names of tasks, and their true rewards where these are given."""
+    if isinstance(tasks, int):
+        if tasks < 1:
+            raise InputError(f"tasks must be at least 1; found {tasks}.")
+        return tuple(range(tasks)), None
+    axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+    labels = labelled(tasks, "task", *axes).labels if is_labelled(tasks) else (None,) * np.ndim(tasks)
+    if len(labels) < 2:
+        names = tuple(np.asarray(tasks).tolist())
+        if any(isinstance(name, float) for name in names):
+            raise InputError("tasks must be a number, names, or rewards [task, state]; found a single row of numbers.")
+        return names, None
+    rewards = aligned_numbers(tasks, "tasks", task=None, **axes)
+    return tuple(labels[0] or range(len(rewards))), rewards

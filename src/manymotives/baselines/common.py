@@ -39,13 +39,12 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Choices of M tasks, or of all of them together as one, in an environment that allows them."""
+    """Choices of M tasks in an environment that allows them."""
 
     environment: Environment
     demonstrations: Demonstrations
     counts: np.ndarray  # [M, S, A] floats
     starts: np.ndarray  # [M, S] where episodes begin
-    pooled: bool
     seed: int
 
     @property
@@ -57,9 +56,7 @@ class Problem:
         return [np.random.default_rng(child) for child in np.random.SeedSequence(self.seed).spawn(self.num_tasks)]
 
     def labelled(self, values: np.ndarray, *dims: str, **more: Any) -> xr.DataArray:
-        """Values with a task axis where `dims` has one; if tasks were pooled, the same for each."""
-        if self.pooled and "task" in dims:
-            values = np.repeat(values, self.demonstrations.num_tasks, axis=dims.index("task"))
+        """Values with the names of tasks, states, actions, and `more`."""
         names = names_of(self.environment, self.demonstrations) | more
         return xr.DataArray(values, dims=dims, coords={dim: names[dim] for dim in dims if dim in names})
 
@@ -81,12 +78,12 @@ class Problem:
         )
 
     def named(self, task: Any) -> str:
-        """A task, or everybody, in a sentence."""
-        return "all tasks together" if self.pooled else f"task {quoted(self.demonstrations.tasks[task])}"
+        """A task in a sentence."""
+        return f"task {quoted(self.demonstrations.tasks[task])}"
 
 
 def checked_problem(
-    environment: Any, demonstrations: Any, *, seed: Any, pooled: bool = False, start: Any = None, may_pool: bool = True
+    environment: Any, demonstrations: Any, *, seed: Any = 0, start: Any = None, may_pool: bool = True
 ) -> Problem:
     """The door to every baseline.
 
@@ -102,17 +99,11 @@ def checked_problem(
         raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
     counts = checked_choices(environment, demonstrations)
     silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
-    if silent and (not pooled or len(silent) == len(counts)):
-        cure = " Leave them out, or take all tasks as one with pooled=True." if may_pool else " Leave them out."
+    if silent:
+        cure = " Leave them out, or take all tasks as one: demonstrations.pooled()." if may_pool else " Leave them out."
         listed = f"{', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}"
         raise InputError(f"no choices were recorded for {listed}: a baseline has nothing to learn from.{cure}")
-    starts = _starts(environment, demonstrations, start)
-    if pooled:
-        begun = demonstrations.visits.sum(axis=1) > 0
-        episodes = np.bincount(demonstrations.task[_firsts(demonstrations)], minlength=len(counts))
-        counts, starts = counts.sum(axis=0, keepdims=True), (starts[begun] * episodes[begun, None]).sum(axis=0)[None]
-        starts = starts / starts.sum()
-    return Problem(environment, demonstrations, counts, starts, bool(pooled), int(seed))
+    return Problem(environment, demonstrations, counts, _starts(environment, demonstrations, start), int(seed))
 
 
 def _starts(environment: Environment, demonstrations: Demonstrations, start: Any) -> np.ndarray:
@@ -134,15 +125,10 @@ def _starts(environment: Environment, demonstrations: Demonstrations, start: Any
         if given.shape != (num_states,) or not (given >= 0).all() or abs(given.sum() - 1) > 1e-6:
             raise InputError(told)
         return np.tile(given / given.sum(), (num_tasks, 1))
-    first = _firsts(demonstrations)
+    first = np.append(True, np.diff(demonstrations.episode) != 0)  # a gap is no beginning
     begun = np.zeros((num_tasks, num_states))
     np.add.at(begun, (demonstrations.task[first], demonstrations.state[first]), 1.0)
     return begun / np.maximum(begun.sum(axis=1, keepdims=True), 1.0)
-
-
-def _firsts(demonstrations: Demonstrations) -> np.ndarray:
-    """Rows where an episode begins; a gap is no beginning."""
-    return np.flatnonzero(np.append(True, np.diff(demonstrations.episode) != 0))
 
 
 def demonstrated_policies(problem: Problem, smoothing: float) -> np.ndarray:

@@ -18,8 +18,6 @@ def imitation(
     *,
     smoothing: float = 1.0,
     greedy: bool = False,
-    pooled: bool = False,
-    seed: Any = 0,
 ) -> Result:
     """The smoothed empirical policy of each task.
 
@@ -31,12 +29,8 @@ def imitation(
     greedy
         Always the most frequent action; among equally frequent ones, blindly. Much of what inferred rewards gain over
         their demonstrators is gained by acting consistently, and this has it without any inference.
-    pooled
-        One policy for all tasks, from all choices.
-    seed
-        Not used: nothing here is random.
     """
-    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled)
+    problem = checked_problem(environment, demonstrations)
     policies = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
     if greedy:
         best = policies == policies.max(axis=-1, keepdims=True)

@@ -1,7 +1,7 @@
 """Linear programming (Ng & Russell 2000, section 3): the reward for which what was done is best by the widest margin.
 
     maximise   Σ_s min_{a ≠ π(s)} [Q^π(s, π(s)) − Q^π(s, a)] − λ |w|₁          ρ = φ w;  by default φ are the states
-    such that  Q^π(s, π(s)) − Q^π(s, a) ≥ margin,   |w_k| ≤ limit                Q^π is linear in w
+    such that  Q^π(s, π(s)) − Q^π(s, a) ≥ margin,   |w_k| ≤ 1                    Q^π is linear in w
 
 It assumes that agents are optimal and deterministic, and that their whole policy is known. Here π(s) is the action they
 took most often; where several were taken equally often all of them count as π (played evenly, held only against the
@@ -23,22 +23,18 @@ from manymotives.errors import InputError, quoted
 from manymotives.planning import reliable_plan
 from manymotives.planning.problem import allowed_actions
 
-NOTHING = 1e-9  # of the limit: a reward below this is no reward
+NOTHING = 1e-9  # a reward below this is no reward
 
 
 def linear_program(
     environment: Any,
     demonstrations: Any,
     *,
-    penalty: float = 0.5,
-    path: Any = (),
+    penalty: Any = 0.5,
     margin: float = 0.0,
     relax: bool = False,
-    limit: float = 1.0,
     features: Any = None,
     on: str = "state",
-    pooled: bool = False,
-    seed: Any = 0,
 ) -> Result:
     """The reward of each task, and the policy that is optimal for it.
 
@@ -47,46 +43,39 @@ def linear_program(
     penalty
         λ, as a share of the smallest λ at which nothing is left of the reward (that one is in
         `details["largest_penalty"]`; between 0 and 1 the same number means the same whatever the size of values). Small
-        ones spread rewards over all states, up to the limit; large ones leave the few states that matter most.
-    path
-        A list of more such shares: the rewards for each of them are in `details["reward_path"]`.
+        ones spread rewards over all states, up to ±1; large ones leave the few states that matter most. Of a list of
+        shares the first is the answer's, and the rewards for each are in `details["reward_path"]`.
     margin
         How much better the action taken must be than every other, everywhere it was taken. Above 0 there may be no such
-        reward: an error says where.
+        reward with weights within ±1: an error says where.
     relax
         In that case, the reward for which the margins fall short by the least in all.
-    limit
-        The largest weight allowed, and the smallest, below 0.
     features, on
         φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a reward of its own.
-    pooled
-        One reward for all tasks, from all choices.
-    seed
-        Not used: nothing here is random.
     """
-    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled)
+    problem = checked_problem(environment, demonstrations)
     basis = checked_features(environment, features, on)
-    limit = checked_number(limit, "limit", above=True)
     margin = checked_number(margin, "margin")
-    if isinstance(path, str) or not np.iterable(path):
-        raise InputError(f"path must be a list of penalties; found {quoted(path)}. For a single one pass penalty.")
-    shares = [checked_number(share, "a penalty", most=1.0) for share in (penalty, *path)]
+    is_path = np.iterable(penalty) and not isinstance(penalty, str)
+    shares = [checked_number(share, "penalty", most=1.0) for share in (penalty if is_path else [penalty])]
+    if not shares:
+        raise InputError("penalty is an empty list. Give one number from 0 to 1, or several.")
     dense = basis.on_pairs()
     weights = np.zeros((problem.num_tasks, len(shares), basis.size))
     largest, shortfall, objective = np.zeros((3, problem.num_tasks))
     warnings: list[str] = []
     nothing: list[str] = []
     for task in range(problem.num_tasks):
-        programme = _Programme.of(problem.environment, problem.counts[task], dense, limit)
+        programme = _Programme.of(problem.environment, problem.counts[task], dense)
         largest[task] = programme.largest_penalty()
         if (problem.counts[task].sum(axis=1) == 0)[~problem.environment.is_terminal].any():
             guess = basis.rewards(programme.solve(shares[0] * largest[task], np.zeros(len(programme.pairs)))[0])
             actions = reliable_plan(problem.environment, guess, on=on).actions
-            programme = _Programme.of(problem.environment, problem.counts[task], dense, limit, actions)
+            programme = _Programme.of(problem.environment, problem.counts[task], dense, actions)
             largest[task] = programme.largest_penalty()
         margins = np.where(programme.seen, margin, 0.0)
         slack = np.zeros(len(margins))
-        if margin > 0 and (slack := programme.least_shortfall(margins)).sum() > 1e-9 * limit:
+        if margin > 0 and (slack := programme.least_shortfall(margins)).sum() > NOTHING:
             shortfall[task] = slack.sum()
             _complain(problem, task, programme, slack, margin, relax, warnings)
         for place, share in enumerate(shares):
@@ -94,7 +83,7 @@ def linear_program(
                 continue
             weights[task, place], value = programme.solve(share * largest[task], margins - slack)
             objective[task] = value if place == 0 else objective[task]
-        if np.abs(weights[task, 0]).max() <= NOTHING * limit:
+        if np.abs(weights[task, 0]).max() <= NOTHING:
             nothing.append(problem.named(task))
     if nothing:
         warnings.append(
@@ -104,7 +93,7 @@ def linear_program(
     rewards = basis.rewards(weights)
     policies = reliable_plan(problem.environment, rewards[:, 0], on=on).policy
     agreement = _agreement(problem.counts, policies)
-    differs = (agreement < 1) & (np.abs(weights[:, 0]).max(axis=1) > NOTHING * limit)  # the others have been told
+    differs = (agreement < 1) & (np.abs(weights[:, 0]).max(axis=1) > NOTHING)  # the others have been told
     if differs.any():
         other = [problem.named(task) for task in np.flatnonzero(differs)]
         warnings.append(
@@ -121,10 +110,10 @@ def linear_program(
         "objective": problem.labelled(objective, "task"),
         "shortfall": problem.labelled(shortfall, "task"),
     }
-    if len(shares) > 1:
+    if is_path:
         on_what = ("state", "action")[: rewards.ndim - 2]
         axes = ("task", "penalty_share", *on_what)
-        details["reward_path"] = problem.labelled(rewards[:, 1:], *axes, penalty_share=np.array(shares[1:]))
+        details["reward_path"] = problem.labelled(rewards, *axes, penalty_share=np.array(shares))
     return problem.result("linear_program", policies, rewards[:, 0], details, tuple(warnings))
 
 
@@ -141,7 +130,6 @@ class _Programme(NamedTuple):
     pairs: np.ndarray  # [P, 2] state and action: what is not done where something else is
     seen: np.ndarray  # [P] whether somebody chose there
     better: np.ndarray  # [P, K] D(s, a) = ∂(V^π(s) − Q^π(s, a)) / ∂w
-    limit: float
 
     @classmethod
     def of(
@@ -149,7 +137,6 @@ class _Programme(NamedTuple):
         environment: Environment,
         counts: np.ndarray,
         on_pairs: np.ndarray,
-        limit: float,
         elsewhere: np.ndarray | None = None,  # actions [S] in states nobody chose in; None: all, evenly
     ) -> "_Programme":
         allowed = allowed_actions(environment)
@@ -161,7 +148,7 @@ class _Programme(NamedTuple):
         pairs = np.argwhere(allowed & ~done)
         better = value[pairs[:, 0]] - q[pairs[:, 0], pairs[:, 1]]
         better[np.abs(better) < 1e-12 * max(1.0, float(np.abs(value).max()))] = 0.0  # rounding is no preference
-        return cls(pairs, seen[pairs[:, 0], 0], better, limit)
+        return cls(pairs, seen[pairs[:, 0], 0], better)
 
     def solve(self, penalty: float, margins: np.ndarray) -> tuple[np.ndarray, float]:
         """Weights [K], and the objective there."""
@@ -184,7 +171,7 @@ class _Programme(NamedTuple):
             return np.zeros(0)
         rows = np.hstack([-self.better, self.better, -np.eye(count)])
         cost = np.concatenate([np.zeros(2 * size), np.ones(count)])
-        bounds = [(0.0, self.limit)] * (2 * size) + [(0.0, None)] * count
+        bounds = [(0.0, 1.0)] * (2 * size) + [(0.0, None)] * count
         found = linprog(cost, A_ub=rows, b_ub=-margins, bounds=bounds, method="highs")
         _check(found)
         return np.maximum(found.x[2 * size :], 0.0)
@@ -199,12 +186,12 @@ class _Programme(NamedTuple):
             sp.hstack([difference[np.flatnonzero(self.seen)], belongs]),  # t_s − D(s, a) w ≤ 0
             sp.hstack([difference, sp.csr_array((count, len(states)))]),  # −D(s, a) w ≤ −margin
         ]
-        limits = [np.zeros(len(row)), -margins + 1e-12 * self.limit]
+        limits = [np.zeros(len(row)), -margins + 1e-12]
         if budget is not None:
             rows.append(sp.csr_array(np.append(np.ones(2 * size), np.zeros(len(states)))[None]))
             limits.append(np.array([budget]))
         cost = np.append(prices, -np.ones(len(states)))
-        bounds = [(0.0, self.limit if budget is None else None)] * (2 * size) + [(None, None)] * len(states)
+        bounds = [(0.0, 1.0 if budget is None else None)] * (2 * size) + [(None, None)] * len(states)
         found = linprog(
             cost, A_ub=sp.vstack(rows, format="csr"), b_ub=np.concatenate(limits), bounds=bounds, method="highs"
         )
@@ -233,14 +220,14 @@ def _complain(
         f"in state {quoted(environment.states[programme.pairs[p, 0]])} against action "
         f"{quoted(environment.actions[programme.pairs[p, 1]])} ({slack[p]:.3g} short)"
         for p in worst
-        if slack[p] > 1e-9 * programme.limit
+        if slack[p] > NOTHING
     ]
     told = (
-        f"no reward within ±{programme.limit:g} makes what {problem.named(task)} did better than everything else by "
+        f"no reward within ±1 makes what {problem.named(task)} did better than everything else by "
         f"{margin:g}: not {listed(where)}."
     )
     if not programme.seen.all():  # another guess might do
         told += " In states they were not seen in, what they would do was guessed from the reward without a margin."
     if not relax:
-        raise InputError(f"{told} Lower the margin, raise the limit, or take what falls short least with relax=True.")
+        raise InputError(f"{told} Lower the margin, or take what falls short least with relax=True.")
     warnings.append(f"{told} This is the reward that falls short least.")

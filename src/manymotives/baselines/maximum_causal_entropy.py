@@ -28,7 +28,8 @@ from manymotives.data.environment import Environment
 from manymotives.planning import plan
 
 NEWTON = 4_000_000  # numbers in ∂Q/∂w; beyond, L-BFGS, which needs the gradient alone
-MISSED = 1e-6  # of normalised expectations, for a feature of size 1: more than this is told
+MATCH = 1e-9  # of normalised expectations, for a feature of size 1: nearer than this they need not be
+MISSED = 1e-6  # more than this is told
 FURTHEST = 20.0  # that one step may move a weight, for a feature of size 1
 FLAT = 1e-11  # curvature, of the largest: none at all
 RUNAWAY = 14.0  # log odds (a millionth) of an action against the best that only grow because nobody ever took it
@@ -43,10 +44,7 @@ def maximum_causal_entropy(
     on: str = "state",
     start: Any = None,
     smoothing: float = 0.0,
-    tolerance: float = 1e-9,
     iterations: int = 200,
-    pooled: bool = False,
-    seed: Any = 0,
 ) -> Result:
     """The reward of each task and the soft-optimal policy for it, which collects as much of every feature as was seen.
 
@@ -55,25 +53,20 @@ def maximum_causal_entropy(
     penalty
         κ: κ |w|² / 2 is taken from the log-likelihood, which is that of one endless episode however many choices were
         seen; normalised features then match up to (1 − γ) κ w.
-    features, on, start, pooled
+    features, on, start
         As for `mwal`. Signs of weights do not matter here.
     smoothing
         Choices imagined for every available action when the demonstrator's policy is estimated. Any positive number
         makes a finite reward possible.
-    tolerance
-        How nearly the normalised features must match, each as a share of its largest value.
     iterations
-        Of Newton's method, at most.
-    seed
-        Not used: nothing here is random.
+        Of Newton's method, at most; it stops where every feature matches to a billionth of its largest value.
 
     `details["log_likelihood"]` is (1 − γ) E Σ_t γ^t log π(a_t|s_t) for the demonstrator's choices, without the penalty.
     `policies` are soft; `mm.plan(environment, result.rewards.values)` has the greedy ones.
     """
-    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled, start=start)
+    problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)
-    penalty = checked_number(penalty, "penalty")
-    tolerance, most = checked_number(tolerance, "tolerance", above=True), checked_count(iterations, "iterations")
+    penalty, most = checked_number(penalty, "penalty"), checked_count(iterations, "iterations")
     shown = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
     scale = 1 - problem.environment.discount
     visits = discounted_visits(problem.environment, shown, problem.starts)
@@ -81,7 +74,7 @@ def maximum_causal_entropy(
     use_newton = problem.environment.num_states * problem.environment.num_actions * basis.size <= NEWTON
     climb = _newton if use_newton else _gradient_only
     found = [
-        climb(Dual(problem.environment, basis, target, begin, penalty), tolerance / scale, most)
+        climb(Dual(problem.environment, basis, target, begin, penalty), MATCH / scale, most)
         for target, begin in zip(demonstrated, problem.starts)
     ]
     weights = np.stack([point.weights for point in found])

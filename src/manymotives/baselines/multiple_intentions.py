@@ -6,8 +6,8 @@
 
 It assumes that the number of intentions is known and that tasks choose by a given rule, SoftOptimal or Softmax, whose
 inverse temperature is known (rewards have no other scale). The authors' own rule averages values by the choice
-probabilities, which can have several solutions; log Σ exp has one. A normal prior on the weights, wide by default,
-keeps them finite where some things are never done.
+probabilities, which can have several solutions; log Σ exp has one. A wide prior on the weights, w ~ N(0, 1/κ) with
+κ = 0.01, keeps them finite where some things are never done.
 """
 
 from typing import Any, NamedTuple
@@ -16,13 +16,15 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem, listed
+from manymotives.baselines.common import Problem, Result, checked_count, checked_problem, listed
 from manymotives.baselines.expectations import Features, checked_features, discounted_visits
 from manymotives.errors import InputError, quoted
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 
+PENALTY = 0.01  # κ
+ROUNDS = 200  # of expectation and maximisation, at most
 GAIN = 1e-6  # of the penalised log-likelihood, in nats: less than this in a round and it has settled
 FEW = 200  # weights
 ROUNDS_INSIDE = 30  # steps of (L-)BFGS in one maximisation, begun where the last one ended
@@ -34,9 +36,7 @@ def multiple_intentions(
     *,
     intentions: int | None = None,
     choice: Any = SoftOptimal(inverse_temperature=1.0),
-    penalty: float = 0.01,
     starts: int = 5,
-    iterations: int = 200,
     features: Any = None,
     on: str = "state",
     seed: Any = 0,
@@ -48,13 +48,10 @@ def multiple_intentions(
     intentions
         I: how many rewards there are; 2 unless told, or 1 where there is a single task.
     choice
-        How everybody chooses: `SoftOptimal(c)` or `Softmax(c)` with a number c, without lapses.
-    penalty
-        κ: weights are normal beforehand, with variance 1/κ.
+        How everybody chooses: `SoftOptimal(c)` or `Softmax(c)` with a number c, without lapses. Choices tell c w alone,
+        and w has a standard deviation of 10 beforehand: the smaller c, the stronger this prior.
     starts
         The best of so many runs from random responsibilities is returned.
-    iterations
-        Rounds of expectation and maximisation, at most.
     features, on
         φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a weight of its own.
     seed
@@ -69,10 +66,9 @@ def multiple_intentions(
     if number > problem.num_tasks:
         raise InputError(f"there are {problem.num_tasks} tasks: they cannot have {number} intentions.")
     _check_choice(choice)
-    penalty = checked_number(penalty, "penalty")
-    runs, most = checked_count(starts, "starts"), checked_count(iterations, "iterations")
-    climb = Climb(problem, basis, choice, penalty)
-    found = [climb.run(number, np.random.default_rng([problem.seed, run]), most) for run in range(runs)]
+    runs = checked_count(starts, "starts")
+    climb = Climb(problem, basis, choice, PENALTY)
+    found = [climb.run(number, np.random.default_rng([problem.seed, run]), ROUNDS) for run in range(runs)]
     heights = np.array([run.path[-1] for run in found])
     best = found[int(np.argmax(heights))]
     order = np.argsort(-best.shares, kind="stable")
@@ -96,7 +92,8 @@ def _warnings(problem: Problem, best: "_Run", responsibilities: np.ndarray) -> t
     warnings = []
     if not best.converged:
         warnings.append(
-            f"expectation and maximisation had not settled after {len(best.path) - 1} rounds. Raise `iterations`."
+            f"expectation and maximisation had not settled after {len(best.path) - 1} rounds: try another seed, or "
+            "fewer intentions."
         )
     unsure = np.flatnonzero(responsibilities.max(axis=1) < 0.9)
     if unsure.size:

@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from manymotives.baselines.common import Problem, Result, checked_count, checked_number, checked_problem
+from manymotives.baselines.common import Problem, Result, checked_number, checked_problem
 from manymotives.baselines.walks import GAUSSIAN, LAPLACIAN, UNIFORM, invert, walk_on
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
+from manymotives.inference import Metropolis
 from manymotives.inference.diagnostics import mixing
 from manymotives.models.choice import Softmax
 from manymotives.planning import in_parallel, reliable_plan
@@ -31,14 +32,21 @@ LARGEST = 2_000  # states; beyond, a walk of single rewards gets nowhere, and it
 
 @dataclass(frozen=True)
 class UniformPrior:
-    """Every reward between −limit and limit is equally likely."""
+    """Every reward between −limit and limit, on a grid of this spacing through 0, is equally likely."""
 
     limit: float = 1.0
+    spacing: float = 0.1
 
     kind: ClassVar[int] = UNIFORM
 
     def __post_init__(self) -> None:
         checked_number(self.limit, "UniformPrior: limit", above=True)
+        checked_number(self.spacing, "UniformPrior: spacing", above=True)
+        if self.spacing > self.limit:
+            raise InputError(
+                f"UniformPrior: the grid has one point: its spacing, {self.spacing:g}, is above the limit, "
+                f"{self.limit:g}."
+            )
 
     def draw(self, rng: np.random.Generator, size: Any) -> np.ndarray:
         return rng.uniform(-self.limit, self.limit, size)
@@ -46,14 +54,16 @@ class UniformPrior:
 
 @dataclass(frozen=True)
 class GaussianPrior:
-    """Rewards are normal with mean 0 and this standard deviation."""
+    """Rewards are normal with mean 0 and this standard deviation, on a grid of this spacing through 0."""
 
     scale: float = 1.0
+    spacing: float = 0.1
 
     kind: ClassVar[int] = GAUSSIAN
 
     def __post_init__(self) -> None:
         checked_number(self.scale, "GaussianPrior: scale", above=True)
+        checked_number(self.spacing, "GaussianPrior: spacing", above=True)
 
     def draw(self, rng: np.random.Generator, size: Any) -> np.ndarray:
         return rng.normal(0.0, self.scale, size)
@@ -61,14 +71,16 @@ class GaussianPrior:
 
 @dataclass(frozen=True)
 class LaplacianPrior:
-    """p(ρ) ∝ exp(−|ρ| / scale): most rewards are near 0."""
+    """p(ρ) ∝ exp(−|ρ| / scale) on a grid of this spacing through 0: most rewards are near 0."""
 
     scale: float = 1.0
+    spacing: float = 0.1
 
     kind: ClassVar[int] = LAPLACIAN
 
     def __post_init__(self) -> None:
         checked_number(self.scale, "LaplacianPrior: scale", above=True)
+        checked_number(self.spacing, "LaplacianPrior: spacing", above=True)
 
     def draw(self, rng: np.random.Generator, size: Any) -> np.ndarray:
         return rng.laplace(0.0, self.scale, size)
@@ -80,14 +92,9 @@ def policy_walk(
     *,
     prior: Any = UniformPrior(),
     choice: Any = Softmax(inverse_temperature=5.0),
-    spacing: float = 0.1,
-    chains: int = 4,
-    draws: int = 1000,
-    warmup: int = 500,
-    thin: int = 10,
+    method: Any = Metropolis(chains=4, draws=1000, warmup=500, thin=10),
     normalised: bool = True,
     on: str = "state",
-    pooled: bool = False,
     seed: Any = 0,
 ) -> Result:
     """The posterior mean reward of each task, and the policy that is optimal for it.
@@ -95,26 +102,21 @@ def policy_walk(
     Parameters
     ----------
     prior
-        `UniformPrior(limit)`, `GaussianPrior(scale)` or `LaplacianPrior(scale)`.
+        `UniformPrior(limit)`, `GaussianPrior(scale)` or `LaplacianPrior(scale)`, with the spacing of their grid.
     choice
         `Softmax(c)` with a number c: how far the demonstrator is to be trusted. Only c times the rewards matters.
-    spacing
-        Of the grid, through 0.
-    chains, draws, warmup, thin
-        Walkers a task; draws kept of each, after so many left out; between two of them, each reward is tried `thin`
-        times on average.
+    method
+        `Metropolis(...)`, task by task; in each of its sweeps every reward is tried once on average.
     normalised
         Whether the probabilities of the actions in a state sum to one (see the top of the file).
     on
         "state" or "state_action": what the rewards lie on.
-    pooled
-        One reward for all tasks, from all choices.
     seed
         Task k walks with stream k of this seed.
 
     `details["reward_draws"]` has the draws (chain, draw, task, state).
     """
-    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled)
+    problem = checked_problem(environment, demonstrations, seed=seed)
     if not isinstance(prior, UniformPrior | GaussianPrior | LaplacianPrior):
         raise InputError(f"prior must be UniformPrior(), GaussianPrior() or LaplacianPrior(); found {prior!r}.")
     if isinstance(prior, LaplacianPrior) and not normalised:
@@ -123,11 +125,8 @@ def policy_walk(
             "posterior. Use UniformPrior() or GaussianPrior()."
         )
     temperature = _temperature(choice)
-    spacing = checked_number(spacing, "spacing", above=True)
-    if isinstance(prior, UniformPrior) and spacing > prior.limit:
-        raise InputError(f"the grid has one point: its spacing, {spacing:g}, is above the limit, {prior.limit:g}.")
-    numbers = [checked_count(value, word) for value, word in ((chains, "chains"), (draws, "draws"), (thin, "thin"))]
-    skipped = checked_count(warmup, "warmup", least=0)
+    if not isinstance(method, Metropolis):
+        raise InputError(f"method must be mm.Metropolis(...); found {quoted(method)}.")
     if on not in ("state", "state_action"):
         raise InputError(f'on must be "state" or "state_action"; found {on!r}.')
     if problem.environment.num_states > LARGEST:
@@ -136,7 +135,7 @@ def policy_walk(
         )
     pairs = problem.environment.available
     places = np.flatnonzero(pairs) if on == "state_action" else np.arange(problem.environment.num_states)
-    drawn, accepted = _walked(problem, prior, temperature, spacing, places, (*numbers, skipped), bool(normalised), on)
+    drawn, accepted = _walked(problem, prior, temperature, places, method, bool(normalised), on)
     shape = pairs.shape if on == "state_action" else pairs.shape[:1]
     table = np.full((*drawn.shape[:-1], int(np.prod(shape))), np.nan)
     table[..., places] = drawn
@@ -147,10 +146,11 @@ def policy_walk(
     rewards = flat.reshape(problem.num_tasks, *shape)
     axes = ("chain", "draw", "task", "state", "action")[: table.ndim]
     reward_draws = problem.labelled(np.moveaxis(table, 0, 2), *axes)
-    watched = xr.Dataset({"reward": reward_draws.isel(task=[0]) if pooled else reward_draws})
     details = {"reward_draws": reward_draws, "acceptance": problem.labelled(accepted, "task", "chain")}
     policies = reliable_plan(problem.environment, rewards, on=on).policy
-    return problem.result("policy_walk", policies, rewards, details, mixing(watched).warnings)
+    return problem.result(
+        "policy_walk", policies, rewards, details, mixing(xr.Dataset({"reward": reward_draws})).warnings
+    )
 
 
 def _temperature(choice: Any) -> float:
@@ -164,16 +164,15 @@ def _walked(
     problem: Problem,
     prior: Any,
     temperature: float,
-    spacing: float,
     places: np.ndarray,
-    sizes: tuple[int, ...],
+    method: Metropolis,
     normalised: bool,
     on: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws [M, chains, draws, C], and the share of steps taken [M, chains]."""
-    chains, length, thin, skipped = sizes
+    chains, length, skipped, spacing = method.chains, method.draws, method.warmup, prior.spacing
     environment, size = problem.environment, len(places)
-    stride = thin * size
+    stride = method.thin * size
     edge = prior.limit if isinstance(prior, UniformPrior) else np.inf
     limit = int(edge / spacing + 1e-9) if np.isfinite(edge) else np.iinfo(np.int64).max // 2
     streams = [rng.spawn(chains) for rng in problem.streams()]

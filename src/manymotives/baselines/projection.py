@@ -39,8 +39,6 @@ def projection(
     on: str = "state",
     start: Any = None,
     smoothing: float = 0.0,
-    pooled: bool = False,
-    seed: Any = 0,
 ) -> Result:
     """The mixture of policies whose features are nearest to the demonstrator's, as one stationary policy a task.
 
@@ -51,15 +49,13 @@ def projection(
         these are states, a share of one, since μ is normalised.
     iterations
         At most so many policies.
-    features, on, start, smoothing, pooled
+    features, on, start, smoothing
         As for `mwal`. Signs of weights do not matter here.
-    seed
-        Not used: nothing here is random.
 
     `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
     with `details["mixture_weights"]`. `details["margin"]` is the path of t_i, `details["distance"]` what is left.
     """
-    problem = checked_problem(environment, demonstrations, seed=seed, pooled=pooled, start=start)
+    problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)
     tolerance, most = checked_number(tolerance, "tolerance", above=True), checked_count(iterations, "iterations")
     shown = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))

@@ -120,15 +120,15 @@ def read_inputs(
     elif plug_in:
         raise InputError("--plug-in is for runs without --environment: this one is given. Leave one of them out.")
     if coordinates is not None:
-        place = place.with_coordinates(_places(coordinates, place.states))
+        places = _places(coordinates, place.states)
+        place, belief = place.with_coordinates(places), belief and belief.with_coordinates(places)
     said += _remarks(place, demonstrations, is_estimated=environment is None)
     if history:
         firsts = np.unique(demonstrations.state[~demonstrations.follows])
         place = place.with_memory([demonstrations.states[s] for s in firsts])
         demonstrations = demonstrations.with_memory(place)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
-    where = place if belief is None else belief.drawn_in(place)
-    return Inputs(where, demonstrations, columns, is_guess, environment is None, tuple(said))
+    return Inputs(belief or place, demonstrations, columns, is_guess, environment is None, tuple(said))
 
 
 def _environment(

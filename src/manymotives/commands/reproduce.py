@@ -7,6 +7,7 @@ import pandas as pd
 import typer
 
 from manymotives.commands.common import Speaker
+from manymotives.errors import InputError
 from manymotives.experiments import PANELS
 from manymotives.experiments import reproduce as reproduced
 
@@ -42,11 +43,8 @@ def reproduce(
     """
     speaker = Speaker(as_json)
     with speaker.failures(out, lambda: UNTIL_THEN):
-        words = ["manymotives reproduce", *(panels or [])]
-        words += [f"--runs {runs}"] if runs else []
-        words += ["--quick"] if quick else []
-        words += [f"--readings '{readings}'"] if readings != "default" else []
-        words += [f"--seed {seed}"] if seed else []
+        if workers is not None and scheduler is not None:
+            raise InputError("choose one of --workers and --scheduler: each says who computes.")
         page = reproduced(
             panels or (),
             out=out,
@@ -54,10 +52,8 @@ def reproduce(
             quick=quick,
             seed=seed,
             readings=readings,
-            workers=workers,
-            scheduler=scheduler,
+            workers=scheduler or workers,
             progress=not as_json,
-            command=" ".join(words),
         )
         claims = pd.read_csv(out / "reproduction" / "claims.csv")
         told = claims[(claims["kind"] == "paper") & (claims["runs_of"] == "all runs")]

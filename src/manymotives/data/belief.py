@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy import stats
 
-from manymotives.data.belief_rows import dirichlet_rows
+from manymotives.data.belief_rows import dirichlet_rows, possible_rows
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label, index_of, indices_of
@@ -36,7 +36,7 @@ class DynamicsBelief:
     ----------
     counts
         How often each next state followed: [S, A, S], or a scipy.sparse matrix [S·A, S] as in `Environment`.
-    discount, states, actions, available, terminal, start, coordinates
+    discount, states, actions, terminal, start
         As in `Environment`.
     prior
         What is thought before anything was seen, in counts: one number for a pair of state and action as a whole,
@@ -44,7 +44,8 @@ class DynamicsBelief:
         everything at once.
     possible
         Boolean [S, A, S]: moves that can happen at all (default: to everywhere). Others never do, and what has a prior
-        count of 0 and was not seen does not either.
+        count of 0 and was not seen does not either; an action that can lead nowhere does not exist. Or [S, A]: which
+        actions exist where.
     """
 
     mean: Environment  # the expected transitions; names, discount and all that is known
@@ -60,12 +61,10 @@ class DynamicsBelief:
         possible: Any = None,
         states: Sequence[Label] | None = None,
         actions: Sequence[Label] | None = None,
-        available: Any = None,
         terminal: Sequence[Label] = (),
         start: Any = None,
-        coordinates: Any = None,
     ) -> None:
-        rows, concentration, exists = dirichlet_rows(counts, prior, possible, available, states, actions, terminal)
+        rows, concentration, exists = dirichlet_rows(counts, prior, possible, states, actions, terminal)
         total = np.asarray(concentration.sum(axis=1)).ravel()
         frequency = sp.csr_array(sp.diags_array(1 / np.where(total > 0, total, 1)) @ concentration)
         frequency.sort_indices()
@@ -78,7 +77,6 @@ class DynamicsBelief:
             available=exists,
             terminal=terminal,
             start=start,
-            coordinates=coordinates,
         )
         _freeze(self, mean, concentration, seen)
 
@@ -123,6 +121,7 @@ class DynamicsBelief:
             )
             follows[~follows.any(axis=1)] = True
             possible = np.broadcast_to(follows[:, None], (size, width, size))
+        moves_of_taken = possible_rows(possible, states, actions).multiply(available.reshape(-1, 1))
         if start is None:
             first = np.append(True, np.diff(demonstrations.episode) != 0)
             start = np.bincount(demonstrations.state[first], minlength=size).astype(float)
@@ -132,10 +131,9 @@ class DynamicsBelief:
             counts,
             discount=discount,
             prior=prior,
-            possible=possible,
+            possible=sp.csr_array(moves_of_taken),
             states=states,
             actions=actions,
-            available=available,
             terminal=[states[s] for s in np.flatnonzero(ends)],
             start=start,
         )
@@ -151,7 +149,6 @@ class DynamicsBelief:
         next_state: Column = "next_state",
         count: str = "count",
         prior: float = 0.0,
-        terminal: Sequence[Label] = (),
         start: Any = None,
     ) -> "DynamicsBelief":
         """From a long table, one row for each move that can happen and its count; counts need not be whole.
@@ -180,9 +177,6 @@ class DynamicsBelief:
         there = indices_of(table["next_state"], states, "state", column_name(next_state))
         shape = (size * width, size)
         listed = sp.csr_array((np.ones(len(table)), (here * width + act, there)), shape=shape)
-        available = np.zeros((size, width), dtype=bool)
-        available[here, act] = True
-        ends = [states[s] for s in np.flatnonzero(~available.any(axis=1))]
         return cls(
             sp.csr_array((numbers, (here * width + act, there)), shape=shape),
             discount=discount,
@@ -190,8 +184,7 @@ class DynamicsBelief:
             possible=listed > 0,
             states=states,
             actions=actions,
-            available=available,
-            terminal=[*ends, *terminal],
+            terminal=[states[s] for s in np.flatnonzero(~np.isin(np.arange(size), here))],
             start=start,
         )
 
@@ -238,9 +231,9 @@ class DynamicsBelief:
         seen = self.seen + np.asarray(counts.sum(axis=1)).ravel()
         return self.of_parts(self._like(frequency), concentration, seen)
 
-    def drawn_in(self, environment: Environment) -> "DynamicsBelief":
-        """The same belief, with another name for its mean: one with coordinates, for example."""
-        return self.of_parts(environment, self.concentration, self.seen)
+    def with_coordinates(self, coordinates: Any) -> "DynamicsBelief":
+        """The same belief, drawn with each state at its (x, y); see `Environment.with_coordinates`."""
+        return self.of_parts(self.mean.with_coordinates(coordinates), self.concentration, self.seen)
 
     # ---- what it says --------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manymotives.data.alignment import aligned
+from manymotives.data.alignment import aligned, is_labelled, labelled
 from manymotives.data.labels import Label, index_of
 from manymotives.data.transitions import transition_rows
 from manymotives.errors import InputError, quoted
@@ -16,7 +16,6 @@ def dirichlet_rows(
     counts: Any,
     prior: Any,
     possible: Any,
-    available: Any,
     states: Sequence[Label] | None,
     actions: Sequence[Label] | None,
     terminal: Sequence[Label],
@@ -26,15 +25,16 @@ def dirichlet_rows(
     Arguments are those of `DynamicsBelief`.
     """
     axes = {"state": states, "action": actions, "next_state": states}
-    counts, prior, possible = (
-        aligned(values, word, **axes) for word, values in (("counts", counts), ("prior", prior), ("possible", possible))
-    )
-    available = aligned(available, "available", state=states, action=actions)
+    counts, prior = (aligned(values, word, **axes) for word, values in (("counts", counts), ("prior", prior)))
     rows, num_states, num_actions = transition_rows(counts)
     rows = sp.csr_array(rows)
     _check_counts(rows.data, "counts")
-    exists = _existing(available, states, terminal, num_states, num_actions)
-    allowed = _rows_like(possible, rows.shape, "possible", exists)
+    names = range(num_states) if states is None else states
+    allowed = possible_rows(possible, names, range(num_actions) if actions is None else actions)
+    exists = (allowed.sum(axis=1) > 0).reshape(num_states, num_actions)
+    exists[[index_of(name, tuple(names), "state") for name in terminal]] = False
+    allowed = sp.csr_array(sp.diags_array(exists.ravel().astype(float)) @ allowed)
+    allowed.eliminate_zeros()
     expected = sp.csr_array(_prior_rows(prior, allowed, rows.shape) * allowed)
     _check_counts(expected.data, "prior")
     impossible = rows - rows * allowed
@@ -55,7 +55,7 @@ def dirichlet_rows(
         here, act = divmod(int(empty[0]), num_actions)
         raise InputError(
             f"nothing is known or thought of state {_name(states, here)} with action {_name(actions, act)}: its "
-            "counts and its prior are 0. Give prior counts, or say available=… where actions do not exist."
+            "counts and its prior are 0. Give prior counts, or say possible=… where actions do not exist."
         )
     return rows, concentration, exists
 
@@ -67,32 +67,31 @@ def _check_counts(values: np.ndarray, word: str) -> None:
         )
 
 
-def _existing(available: Any, states: Any, terminal: Sequence[Label], num_states: int, num_actions: int) -> np.ndarray:
-    """[S, A] which actions exist where; `Environment` checks the rest."""
-    exists = np.ones((num_states, num_actions), dtype=bool) if available is None else np.array(available, dtype=bool)
-    if exists.shape != (num_states, num_actions):
-        raise InputError(
-            f"available must have the shape [{num_states}, {num_actions}] (states, actions); found "
-            f"{list(exists.shape)}."
-        )
-    names = tuple(states) if states is not None else tuple(range(num_states))
-    exists[[index_of(name, names, "state") for name in terminal]] = False
-    return exists
-
-
-def _rows_like(possible: Any, shape: tuple[int, int], word: str, exists: np.ndarray) -> sp.csr_array:
-    """`possible` as rows [S·A, S] of zeros and ones; none where an action does not exist."""
+def possible_rows(possible: Any, states: Sequence[Label], actions: Sequence[Label]) -> sp.csr_array:
+    """Moves that can happen as rows [S·A, S] of zeros and ones, from [S, A, S], such rows, [S, A], or None: all."""
+    num_states, num_actions = len(states), len(actions)
+    shape = (num_states * num_actions, num_states)
     if possible is None:
-        rows = sp.csr_array(np.ones(shape))
-    else:
-        rows, num_states, num_actions = transition_rows(possible)
-        rows = sp.csr_array(rows)
-        if rows.shape != shape:
-            raise InputError(f"{word} must have the shape of counts; found {[num_states, num_actions, num_states]}.")
+        return sp.csr_array(np.ones(shape))
+    axes = {"state": states, "action": actions, "next_state": states}
+    num_axes = len(labelled(possible).labels) if is_labelled(possible) else np.ndim(possible)
+    if num_axes == 2 and not sp.issparse(possible):
+        axes.pop("next_state")
+        exists = np.asarray(aligned(possible, "possible", **axes), dtype=bool)
+        if exists.shape != (num_states, num_actions):
+            raise InputError(
+                f"possible must have the shape [{num_states}, {num_actions}] (states, actions) or the shape of counts; "
+                f"found {list(exists.shape)}."
+            )
+        return sp.csr_array(np.broadcast_to(exists.reshape(-1, 1), shape).astype(float))
+    rows, found_states, found_actions = transition_rows(aligned(possible, "possible", **axes))
+    if rows.shape != shape:
+        raise InputError(
+            f"possible must have the shape of counts; found {[found_states, found_actions, found_states]}."
+        )
+    rows = sp.csr_array(rows, dtype=float)
     rows.eliminate_zeros()
     rows.data[:] = 1.0
-    rows = sp.csr_array(sp.diags_array(exists.ravel().astype(float)) @ rows)
-    rows.eliminate_zeros()
     return rows
 
 

@@ -229,6 +229,13 @@ class Demonstrations:
             backend,
         )
 
+    def pooled(self) -> "Demonstrations":
+        """The same choices as if one task, "all", had made them; episodes are named by their task and their name."""
+        first = np.append(True, np.diff(self.episode) != 0)
+        owners = [self.tasks[task] for task in self.task[first]]
+        episodes = tuple(f"{owner}, {name}" for owner, name in zip(owners, self.episodes))
+        return replace(self, tasks=("all",), task=np.zeros_like(self.task), episodes=episodes)
+
     def with_memory(self, environment: Environment) -> "Demonstrations":
         """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
         if environment.pairs is None:

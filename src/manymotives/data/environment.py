@@ -52,10 +52,8 @@ class Environment:
         every state that is not terminal, equally).
     reward
         The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
-    coordinates
-        [S, 2]: where to draw each state.
-    warnings
-        What a careful reader would want to know of it, such as that it was estimated; posteriors pass it on.
+
+    `with_coordinates` says where to draw the states.
     """
 
     transitions: Float[np.ndarray, "S A S"] | sp.csr_array
@@ -67,7 +65,7 @@ class Environment:
     start: Float[np.ndarray, " S"]
     reward: Float[np.ndarray, " S"] | Float[np.ndarray, "S A"] | None
     coordinates: Float[np.ndarray, "S 2"] | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # what a careful reader would want to know, such as that it was estimated
     pairs: Int[np.ndarray, "S 2"] | None  # (previous, current) state, where states are such pairs; see `with_memory`
 
     def __init__(
@@ -81,8 +79,6 @@ class Environment:
         terminal: Sequence[Label] = (),
         start: Any = None,
         reward: Any = None,
-        coordinates: Any = None,
-        warnings: Sequence[str] = (),
     ) -> None:
         transitions = aligned(transitions, "transitions", state=states, action=actions, next_state=states)
         rows, num_states, num_actions = transition_rows(transitions)
@@ -105,8 +101,8 @@ class Environment:
         freeze(self, "is_terminal", read_only(is_terminal))
         freeze(self, "start", _checked_start(start, is_terminal, state_names))
         freeze(self, "reward", _checked_own_reward(reward, state_names, action_names))
-        freeze(self, "coordinates", _checked_coordinates(coordinates, state_names))
-        freeze(self, "warnings", tuple(warnings))
+        freeze(self, "coordinates", None)
+        freeze(self, "warnings", ())
         freeze(self, "pairs", None)
 
     # ---- from tables and back ------------------------------------------------------------------------------
@@ -121,17 +117,13 @@ class Environment:
         action: Column = "action",
         next_state: Column = "next_state",
         probability: str = "probability",
-        states: Sequence[Label] | None = None,
-        actions: Sequence[Label] | None = None,
         terminal: Sequence[Label] = (),
         start: Any = None,
-        reward: Any = None,
-        coordinates: Any = None,
     ) -> "Environment":
         """An environment from a long table, one row for each (state, action, next state) that can happen.
 
         Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
-        state terminal; so does `terminal`. Names are taken in order of appearance unless given.
+        state terminal; so does `terminal`. States and actions are in the order in which they first appear.
         """
         wanted: dict[str, Column] = {
             "state": state,
@@ -160,10 +152,8 @@ class Environment:
                 (row,),
                 f": {quoted(table['probability'][row])} is not a number. Write it with a decimal point, such as 0.25.",
             )
-        if states is None:
-            states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
-        if actions is None:
-            actions = list(dict.fromkeys(moves["action"]))
+        states = list(dict.fromkeys([*table["state"], *moves["next_state"]]))
+        actions = list(dict.fromkeys(moves["action"]))
         if not actions:
             raise InputError(
                 "the environment table has no actions: every row only declares a terminal state. Write one row for "
@@ -189,8 +179,6 @@ class Environment:
             available=available,
             terminal=lasting,
             start=start,
-            reward=reward,
-            coordinates=coordinates,
         )
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
@@ -289,9 +277,9 @@ class Environment:
             terminal=[names[index] for index in np.flatnonzero(self.is_terminal[current])],
             start=start,
             reward=None if self.reward is None else self.reward[current],
-            coordinates=None if self.coordinates is None else self.coordinates[current],
-            warnings=self.warnings,
-        )
+        ).with_warnings(self.warnings)
+        if self.coordinates is not None:
+            remembering = remembering.with_coordinates(self.coordinates[current])
         return remembering.paired(pairs)
 
     def paired(self, pairs: Int[np.ndarray, "S 2"]) -> "Environment":
@@ -300,16 +288,23 @@ class Environment:
         object.__setattr__(known, "pairs", read_only(np.array(pairs, dtype=np.int64)))
         return known
 
-    def with_coordinates(self, places: Mapping[Label, tuple[float, float]]) -> "Environment":
-        """The same environment, drawn with each state at its (x, y)."""
-        missing = [name for name in self.states if name not in places]
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
+    def with_coordinates(self, coordinates: Any) -> "Environment":
+        """The same environment, drawn with each state at its (x, y): an array [S, 2], or a mapping from names."""
+        if isinstance(coordinates, Mapping):
+            missing = [name for name in self.states if name not in coordinates]
+            if missing:
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
+            coordinates = [coordinates[name] for name in self.states]
         placed = copy(self)
-        coordinates = _checked_coordinates([places[name] for name in self.states], self.states)
-        object.__setattr__(placed, "coordinates", coordinates)
+        object.__setattr__(placed, "coordinates", _checked_coordinates(coordinates, self.states))
         return placed
+
+    def with_warnings(self, warnings: Sequence[str]) -> "Environment":
+        """The same environment, with these warnings alone; posteriors pass them on."""
+        warned = copy(self)
+        object.__setattr__(warned, "warnings", tuple(warnings))
+        return warned
 
     def __repr__(self) -> str:
         form = "sparse" if sp.issparse(self.transitions) else "dense"
@@ -373,9 +368,7 @@ def _checked_own_reward(reward: Any, states: tuple[Label, ...], actions: tuple[L
     return read_only(values)
 
 
-def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray | None:
-    if coordinates is None:
-        return None
+def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray:
     places = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
     num_states = len(states)
     if places.shape != (num_states, 2) or not np.isfinite(places).all():

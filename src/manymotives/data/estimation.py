@@ -73,8 +73,7 @@ def estimate_environment(
         available=available,
         terminal=[states[s] for s in np.flatnonzero(ends)],
         start=_starts(demonstrations),
-        warnings=(_about(seen, states, ends),),
-    )
+    ).with_warnings((_about(seen, states, ends),))
     if not lost.any():
         return Estimate(environment, demonstrations)
     at = int(np.flatnonzero(lost)[0])

@@ -46,11 +46,8 @@ def reproduce(
     quick: bool = False,
     seed: int = 0,
     readings: str = DEFAULT,
-    workers: int | None = None,
-    scheduler: str | None = None,
-    executor: Executor | None = None,
+    workers: int | str | Executor | None = None,
     progress: bool = True,
-    command: str = "manymotives reproduce",
 ) -> Path:
     """The paper's panels, their claims and a page about them, in a folder; the path of the page.
 
@@ -70,20 +67,14 @@ def reproduce(
     readings
         "default"; "all", every reading of what the paper leaves open; or the name of one.
     workers
-        Processes of this machine; one for each core by default.
-    scheduler
-        Address of a Dask scheduler, in place of processes.
-    executor
-        Any `concurrent.futures.Executor`, in place of either.
-    command
-        What the page says it was made by.
+        Who computes: so many processes of this machine (default: one for each core); a Dask cluster, by the address of
+        its scheduler, such as "tcp://node1:8786"; or any `concurrent.futures.Executor`.
     """
     chosen = _chosen(panels)
-    if sum(given is not None for given in (workers, scheduler, executor)) > 1:
-        raise InputError("choose one of workers, scheduler and executor: each says who computes.")
-    for word, value in (("runs", runs), ("workers", workers)):
-        if value is not None and value < 1:
-            raise InputError(f"{word} must be at least 1; found {value}.")
+    if runs is not None and runs < 1:
+        raise InputError(f"runs must be at least 1; found {runs}.")
+    if isinstance(workers, int) and workers < 1:
+        raise InputError(f"workers must be at least 1; found {workers}.")
     jobs = [job for panel in chosen for job in _jobs(panel, readings, runs, quick, seed)]
     if not jobs:
         known = sorted({repr(name) for panel in chosen for name in panel.readings})
@@ -95,10 +86,10 @@ def reproduce(
         there = store.finished(job.unit for job in jobs)
         missing = sorted((job for job in jobs if job.unit not in there), key=lambda job: job.unit.run)
         if missing:
-            with _workers(workers, scheduler, executor) as (open_executor, count):
+            with _workers(workers) as (open_executor, count):
                 _compute(missing, len(jobs), store, open_executor, count, progress)
         shown = tuple({panel.name: panel for panel in (*PANELS.values(), *chosen)}.values())
-        return _written(folder, store, shown, seed, used, command)
+        return _written(folder, store, shown, seed, used, _command(panels, runs, quick, seed, readings))
 
 
 def versions() -> dict[str, str]:
@@ -123,19 +114,27 @@ def _jobs(panel: Panel, readings: str, runs: int | None, quick: bool, seed: int)
     return made
 
 
+def _command(panels: Sequence[str | Panel], runs: int | None, quick: bool, seed: int, readings: str) -> str:
+    """What makes the same page on the command line."""
+    words = ["manymotives reproduce", *(panel.name if isinstance(panel, Panel) else panel for panel in panels)]
+    words += [f"--runs {runs}"] if runs else []
+    words += ["--quick"] if quick else []
+    words += [f"--readings '{readings}'"] if readings != DEFAULT else []
+    words += [f"--seed {seed}"] if seed else []
+    return " ".join(words)
+
+
 @contextmanager
-def _workers(
-    workers: int | None, scheduler: str | None, executor: Executor | None
-) -> Iterator[tuple[Callable[[], Any], int]]:
+def _workers(workers: int | str | Executor | None) -> Iterator[tuple[Callable[[], Any], int]]:
     """How an executor is opened, and for how many workers to have work ready."""
-    if executor is not None:
-        yield lambda: nullcontext(executor), 2 * (os.cpu_count() or 1)
-    elif scheduler is not None:
-        with dask_cluster(scheduler) as (cluster, threads):
+    if isinstance(workers, str):
+        with dask_cluster(workers) as (cluster, threads):
             yield lambda: nullcontext(cluster), threads
-    else:
+    elif workers is None or isinstance(workers, int):
         count = workers or _cores()
         yield lambda: local_processes(count), count
+    else:
+        yield lambda: nullcontext(workers), 2 * (os.cpu_count() or 1)
 
 
 def _cores() -> int:

@@ -39,17 +39,16 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
         model = mm.RewardPolicyModel(reward=prior, choice=CHOICES[setting.choice], sharing=sharing)
         return mm.fit(model, world, some, by, seed=seed + group, progress=False).policies().values
 
-    def baselines(some: mm.Demonstrations, pooled: bool) -> dict[str, np.ndarray]:
-        walk = mm.baselines.policy_walk(world, some, pooled=pooled, on=on, choice=rule, seed=seed, **WALK)
+    def baselines(some: mm.Demonstrations) -> dict[str, np.ndarray]:
         found = {
-            "LinProg": mm.baselines.linear_program(world, some, pooled=pooled, on=on),
-            "PolWalk": walk,
-            "MWAL": mm.baselines.mwal(world, some, pooled=pooled, on=on, iterations=ITERATIONS),
+            "LinProg": mm.baselines.linear_program(world, some, on=on),
+            "PolWalk": mm.baselines.policy_walk(world, some, choice=rule, method=WALK, on=on, seed=seed),
+            "MWAL": mm.baselines.mwal(world, some, on=on, iterations=ITERATIONS),
         }
-        return {name + (", pooled" if pooled else ""): result.policies.values for name, result in found.items()}
+        return {name: result.policies.values for name, result in found.items()}
 
     # what takes each task alone is the same whatever the size of the group
-    alone = baselines(shown, pooled=False)
+    alone = baselines(shown)
     single = fitted(mm.Separate(), shown, method, 0)
     alone |= {
         "soft": rule.policies(world, rewards, on=on),
@@ -67,8 +66,9 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
             policies = {
                 "MRP-MH": fitted(mm.Hierarchical(), some, method, group),
                 "RP-MH": fitted(mm.Pooled(), some, FLAT_MH, group),
-                **baselines(some, pooled=True),
             }
+            for name, policy in baselines(some.pooled()).items():
+                policies[f"{name}, pooled"] = np.repeat(policy, size, axis=0)
             for name, policy in policies.items():
                 parts.setdefault(name, []).append(policy)
         if size == 1:

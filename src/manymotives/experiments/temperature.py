@@ -27,7 +27,7 @@ CHOICES = {  # what the models believe of the temperature: the paper gives no hy
 MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=20)  # what more would change: the reading "HMC"
 FLAT_MH = mm.Metropolis(chains=1, draws=100, warmup=100, thin=10)
 HMC = mm.HMC(chains=1, draws=200, warmup=150, thin=4, max_rounds=1)
-WALK: dict[str, Any] = {"chains": 1, "draws": 100, "warmup": 100, "thin": 5}
+WALK = mm.Metropolis(chains=1, draws=100, warmup=100, thin=5)
 ITERATIONS = 200  # of MWAL
 
 
@@ -66,11 +66,11 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
         "RP-MH": fitted(mm.Pooled(), FLAT_MH),
         "RP-MH, task by task": fitted(mm.Separate(), method),
     }
-    for suffix, pooled in (("", False), (", pooled", True)):
+    for suffix, data in (("", shown), (", pooled", shown.pooled())):
         baselines = {
-            "LinProg": mm.baselines.linear_program(world, shown, pooled=pooled, on=on),
-            "PolWalk": mm.baselines.policy_walk(world, shown, pooled=pooled, on=on, choice=rule, seed=seed, **WALK),
-            "MWAL": mm.baselines.mwal(world, shown, pooled=pooled, on=on, iterations=ITERATIONS),
+            "LinProg": mm.baselines.linear_program(world, data, on=on),
+            "PolWalk": mm.baselines.policy_walk(world, data, choice=rule, method=WALK, on=on, seed=seed),
+            "MWAL": mm.baselines.mwal(world, data, on=on, iterations=ITERATIONS),
         }
         policies |= {f"{name}{suffix}": result.policies.values for name, result in baselines.items()}
     policies["Imit"] = mm.baselines.imitation(world, shown).policies.values

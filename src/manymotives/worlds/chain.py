@@ -34,5 +34,4 @@ def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environ
         actions=["back", "forward"],
         start=start,
         reward=reward,
-        coordinates=places,
-    )
+    ).with_coordinates(places)

@@ -71,8 +71,7 @@ def GridWorld(
         terminal=[name for name, letter in zip(names, letters) if letter in terminal],
         start=starts / starts.sum() if starts.any() else None,
         reward=np.array([(rewards or {}).get(letter, 0.0) for letter in letters.tolist()]),
-        coordinates=np.column_stack([cells[:, 1], -cells[:, 0]]),
-    )
+    ).with_coordinates(np.column_stack([cells[:, 1], -cells[:, 0]]))
 
 
 def _drawing_of(layout: str | Sequence[str] | tuple[int, int]) -> np.ndarray:

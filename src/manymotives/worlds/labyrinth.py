@@ -37,8 +37,7 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
         actions=["left", "right", "back", "enter"],
         available=available,
         start=(np.arange(size) == home).astype(float),
-        coordinates=_places(levels),
-    )
+    ).with_coordinates(_places(levels))
 
 
 def _places(levels: int) -> np.ndarray:

@@ -154,7 +154,9 @@ def stored_environment(data: xr.DataTree) -> Environment:
         terminal=[state for state, ends in zip(states, stored["is_terminal"].values) if ends],
         start=stored["start"].values,
         reward=stored["environment_reward"].values if "environment_reward" in stored else None,
-        coordinates=stored["coordinates"].values if "coordinates" in stored else None,
-        warnings=json.loads(str(stored["environment_warnings"].values)) if "environment_warnings" in stored else (),
     )
+    if "coordinates" in stored:
+        environment = environment.with_coordinates(stored["coordinates"].values)
+    if "environment_warnings" in stored:
+        environment = environment.with_warnings(json.loads(str(stored["environment_warnings"].values)))
     return environment.paired(stored["pairs"].values) if "pairs" in stored else environment
