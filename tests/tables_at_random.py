@@ -219,7 +219,8 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     attempt(mm.evaluate, ENV, frame, np.zeros(2))
     attempt(lambda: mm.RewardSet(frame).for_environment(ENV))
     attempt(lambda: mm.GaussianReward(features=frame).features_for(ENV))
-    for word in ("reward", "coordinates", "start", "available"):
+    attempt(ENV.with_coordinates, frame)
+    for word in ("reward", "start", "available"):
         attempt(mm.Environment, ENV.transitions, discount=0.9, states=ENV.states, **{word: frame})
     values = _first_column(frame)
     attempt(mm.io.from_trajectories, [SimpleNamespace(obs=values, acts=values)])
