@@ -17,7 +17,6 @@ from scipy.linalg import lapack
 from manymotives.data.environment import Environment
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, log_density_all
 from manymotives.models import Target
-from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.planning import plan
 from manymotives.planning.compiled import suits
 from manymotives.planning.sparse import systems_of
@@ -195,22 +194,8 @@ def _logit_slopes(
     environment, layout = target.environment, target.layout
     num_states, num_actions = environment.num_states, environment.num_actions
     size = layout.num_rewards
-    x = u[:, :size]
-    # dρ/du, rewards as a flat table [S·(1 or A)]
-    cells = num_states * (num_actions if layout.on_pairs else 1)
-    if layout.features.size:
-        spread = layout.features
-    else:
-        spread = np.zeros((cells, size))
-        spread[layout.reward_index, np.arange(size)] = 1.0
-    if layout.link == NORMALISED:
-        flat = rewards.reshape(len(u), -1)[:, layout.reward_index]
-        directions = spread @ (flat[:, :, None] * (np.eye(size) - flat[:, None, :]))  # [M, cells, K]
-    elif layout.link == LINEAR:
-        directions = np.broadcast_to(spread, (len(u), cells, size))
-    else:
-        value = 1.0 / (1.0 + np.exp(-x))
-        directions = spread * (value * (1 - value))[:, None, :]
+    directions = target.reward_derivatives(u, rewards)
+    cells = directions.shape[1]
     stacked = np.concatenate([directions, rewards.reshape(len(u), cells, 1)], axis=2)  # the last column is ρ itself
     if layout.on_pairs:
         here = stacked.reshape(len(u), num_states, num_actions, -1)

@@ -146,6 +146,23 @@ class Target:
         table[..., layout.reward_index] = x
         return table.reshape(*u.shape[:-1], *size)
 
+    def reward_derivatives(self, u: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+        """dρ/du [M, S·(1 or A), K] at the reward coordinates of u [M, D], whose `rewards` are known."""
+        layout, size = self.layout, self.layout.num_rewards
+        cells = rewards[0].size
+        if layout.features.size:
+            spread = layout.features
+        else:
+            spread = np.zeros((cells, size))
+            spread[layout.reward_index, np.arange(size)] = 1.0
+        if layout.link == NORMALISED:
+            flat = rewards.reshape(len(u), -1)[:, layout.reward_index]
+            return spread @ (flat[:, :, None] * (np.eye(size) - flat[:, None, :]))
+        if layout.link == LINEAR:
+            return np.broadcast_to(spread, (len(u), cells, size))
+        value = 1.0 / (1.0 + np.exp(-u[:, :size]))
+        return spread * (value * (1 - value))[:, None, :]
+
     def temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Inverse temperatures c [...] of coordinates u [..., D] that belong to tasks `owner` [...]."""
         return self._temperatures(u, owner, -LARGEST_LOG, LARGEST_LOG)

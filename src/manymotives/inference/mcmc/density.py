@@ -26,10 +26,10 @@ from manymotives.inference.mcmc.noncentred import (
     noncentred_normaliser,
 )
 from manymotives.inference.mcmc.proposals import plan_proposals
+from manymotives.inference.mcmc.rewards import reward_gradient
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, weights_workspace
-from manymotives.models.rewards import NORMALISED
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import Plans, adjoint, empty_plans
@@ -301,49 +301,4 @@ def _choice_likelihoods(world, layout, data, workspace):
         for s in range(num_states):
             for a in range(num_actions):
                 q_gradient[m, s, a] += value_adjoint[m, s] * policies[m, s, a]
-    _reward_gradient(layout, workspace)
-
-
-@inner
-def _reward_gradient(layout, workspace):
-    """From the gradient in rewards of pairs, which `q_gradient` [N, S, A] is by now, to that in the tasks' u."""
-    families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
-    tasks, q_gradient, rewards = workspace.tasks, workspace.q_gradient, workspace.plans.rewards
-    likelihood_gradient = workspace.likelihood_gradient
-    size = layout.num_rewards
-    _, num_states, per_state = rewards.shape
-    num_actions = q_gradient.shape[2]
-    table = np.empty(num_states * per_state)
-    into = np.empty(size)
-    for m in range(len(likelihood_gradient)):
-        for s in range(num_states):
-            if per_state == 1:
-                total = 0.0
-                for a in range(num_actions):
-                    total += q_gradient[m, s, a]
-                table[s] = total
-            else:
-                for a in range(num_actions):
-                    table[s * per_state + a] = q_gradient[m, s, a]
-        if features.size > 0:
-            for k in range(size):
-                into[k] = 0.0
-            for i in range(num_states * per_state):
-                for k in range(size):
-                    into[k] += features[i, k] * table[i]
-        else:
-            for k in range(size):
-                into[k] = table[reward_index[k]]
-        if link == NORMALISED:
-            mean = 0.0
-            for k in range(size):
-                mean += rewards[m, reward_index[k] // per_state, reward_index[k] % per_state] * into[k]
-            for k in range(size):
-                likelihood_gradient[m, k] = rewards[m, reward_index[k] // per_state, reward_index[k] % per_state] * (
-                    into[k] - mean
-                )
-        else:
-            for k in range(size):
-                x = natural(families[k], tasks[m, k])
-                by_coordinate = 1.0 if families[k] == NORMAL else x * (1.0 - x) if families[k] == BETA else x
-                likelihood_gradient[m, k] = into[k] * by_coordinate
+    reward_gradient(layout, workspace)

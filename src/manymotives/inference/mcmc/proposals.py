@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from manymotives.families import BETA, natural
+from manymotives.inference.mcmc.rewards import set_rewards
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import inverse_temperature, log_likelihood, weights_workspace
-from manymotives.models.rewards import NORMALISED
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import empty_plans, plan_again
@@ -97,38 +97,3 @@ def copy_row(into, m, source):
     """Row m of one matrix into another. (An assignment of slices would compile checks of their lengths as well.)"""
     for d in range(into.shape[1]):
         into[m, d] = source[m, d]
-
-
-@inner
-def set_rewards(layout, proposed, rewards, count):
-    """Rewards [N, S, 1 or A] of the first proposals."""
-    families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
-    size = layout.num_rewards
-    _, num_states, per_state = rewards.shape
-    x = np.empty(size)
-    for n in range(count):
-        if link == NORMALISED:
-            largest = proposed[n, 0]
-            for k in range(1, size):
-                largest = max(largest, proposed[n, k])
-            total = 0.0
-            for k in range(size):
-                x[k] = math.exp(proposed[n, k] - largest)
-                total += x[k]
-            for k in range(size):
-                x[k] /= total
-        else:
-            for k in range(size):
-                x[k] = natural(families[k], proposed[n, k])
-        if features.size > 0:
-            for i in range(num_states * per_state):
-                total = 0.0
-                for k in range(size):
-                    total += features[i, k] * x[k]
-                rewards[n, i // per_state, i % per_state] = total
-        elif per_state == 1:
-            for k in range(size):
-                rewards[n, reward_index[k], 0] = x[k]
-        else:
-            for k in range(size):
-                rewards[n, reward_index[k] // per_state, reward_index[k] % per_state] = x[k]
