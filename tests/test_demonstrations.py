@@ -682,3 +682,13 @@ def test_a_long_table_is_read_and_counted_quickly():
     assert moves == size - 1000
     assert demonstrations.num_episodes == 1000
     assert min(seconds) < 1.5
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "+09:00"])
+def test_times_beyond_the_calendar_are_refused_in_a_sentence(zone):
+    times = pa.array([1704110400000000, 2**63 - 1], type=pa.timestamp("us", tz=zone))
+    table = pa.table({"task": times, "state": ["a", "b"], "action": ["x", "y"]})
+    with pytest.raises(
+        mm.errors.InputError, match=r"column 'task', row 1 .*: a time in the year 294247\. Times are from"
+    ):
+        mm.Demonstrations.from_frame(table)

@@ -15,6 +15,7 @@ Backend = Literal["pandas", "polars", "pyarrow"]
 
 Column = str | Sequence[str]  # the name of a column, or of several that are read as one
 LARGEST_WHOLE = 2.0**53  # beyond, float64 cannot tell whole numbers apart
+EARLIEST, LATEST = np.datetime64("0001-01-02"), np.datetime64("9999-12-30")  # a day within, for any time zone
 MANY = 20  # columns that a message lists
 BETWEEN = ", "  # the values of several columns, read as one
 
@@ -163,6 +164,8 @@ def _column(series: nw.Series[Any], name: str) -> pd.Series:
     if series.dtype.is_integer() and (series.null_count() > 0 or isinstance(series.dtype, nw.Int128 | nw.UInt128)):
         return pd.Series(whole_numbers(series.to_list()))
     column = series.to_pandas().reset_index(drop=True)
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        _check_times(column, name)
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith(("mixed", "unknown")):
         _check_labels(column, name)
     if pd.api.types.is_float_dtype(column.dtype) and column.isna().any():
@@ -170,6 +173,19 @@ def _column(series: nw.Series[Any], name: str) -> pd.Series:
         if (filled == filled.round()).all() and (filled.abs() < LARGEST_WHOLE).all():
             return column.astype("Int64")
     return column
+
+
+def _check_times(column: pd.Series, name: str) -> None:
+    """Refuse times that only pandas can hold: they can be neither written nor moved to another zone."""
+    stamps = np.asarray(column.values)  # in UTC, where there is a zone
+    outside = np.flatnonzero((stamps < EARLIEST) | (stamps > LATEST))
+    if outside.size:
+        year = stamps[outside[0]].astype("datetime64[Y]").astype(int) + 1970
+        raise RowError(
+            f"column {quoted(name)}, ",
+            (int(outside[0]),),
+            f": a time in the year {year}. Times are from the years 1 to 9999; is this another number?",
+        )
 
 
 def _check_labels(column: pd.Series, name: str) -> None:
