@@ -177,7 +177,7 @@ def _column(series: nw.Series[Any], name: str) -> pd.Series:
 
 def _check_times(column: pd.Series, name: str) -> None:
     """Refuse times that only pandas can hold: they can be neither written nor moved to another zone."""
-    stamps = np.asarray(column.values)  # in UTC, where there is a zone
+    stamps = column.to_numpy(dtype=f"datetime64[{column.dt.unit}]")  # in UTC, where there is a zone
     outside = np.flatnonzero((stamps < EARLIEST) | (stamps > LATEST))
     if outside.size:
         year = stamps[outside[0]].astype("datetime64[Y]").astype(int) + 1970
