@@ -1,0 +1,94 @@
+"""From coordinates u to rewards ρ, and the gradient back, compiled.
+
+shares      ρ_k = exp(u_k) / Σ_j exp(u_j)       ∂f/∂u_k = ρ_k (∂f/∂ρ_k − Σ_j ρ_j ∂f/∂ρ_j)
+others      x_k = natural(u_k)                  ∂f/∂u_k = ∂f/∂x_k · dx_k/du_k
+features    ρ_i = Σ_k Φ_ik x_k                  ∂f/∂x_k = Σ_i Φ_ik ∂f/∂ρ_i
+"""
+
+import math
+
+import numpy as np
+
+from manymotives.families import BETA, NORMAL, natural
+from manymotives.jit import inner
+from manymotives.models.rewards import NORMALISED
+
+
+@inner
+def set_rewards(layout, proposed, rewards, count):
+    """Rewards [N, S, 1 or A] of the first proposals."""
+    families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
+    size = layout.num_rewards
+    _, num_states, per_state = rewards.shape
+    x = np.empty(size)
+    for n in range(count):
+        if link == NORMALISED:
+            largest = proposed[n, 0]
+            for k in range(1, size):
+                largest = max(largest, proposed[n, k])
+            total = 0.0
+            for k in range(size):
+                x[k] = math.exp(proposed[n, k] - largest)
+                total += x[k]
+            for k in range(size):
+                x[k] /= total
+        else:
+            for k in range(size):
+                x[k] = natural(families[k], proposed[n, k])
+        if features.size > 0:
+            for i in range(num_states * per_state):
+                total = 0.0
+                for k in range(size):
+                    total += features[i, k] * x[k]
+                rewards[n, i // per_state, i % per_state] = total
+        elif per_state == 1:
+            for k in range(size):
+                rewards[n, reward_index[k], 0] = x[k]
+        else:
+            for k in range(size):
+                rewards[n, reward_index[k] // per_state, reward_index[k] % per_state] = x[k]
+
+
+@inner
+def reward_gradient(layout, workspace):
+    """From the gradient in rewards of pairs, which `q_gradient` [N, S, A] is by now, to that in the tasks' u."""
+    families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
+    tasks, q_gradient, rewards = workspace.tasks, workspace.q_gradient, workspace.plans.rewards
+    likelihood_gradient = workspace.likelihood_gradient
+    size = layout.num_rewards
+    _, num_states, per_state = rewards.shape
+    num_actions = q_gradient.shape[2]
+    table = np.empty(num_states * per_state)
+    into = np.empty(size)
+    for m in range(len(likelihood_gradient)):
+        for s in range(num_states):
+            if per_state == 1:
+                total = 0.0
+                for a in range(num_actions):
+                    total += q_gradient[m, s, a]
+                table[s] = total
+            else:
+                for a in range(num_actions):
+                    table[s * per_state + a] = q_gradient[m, s, a]
+        if features.size > 0:
+            for k in range(size):
+                into[k] = 0.0
+            for i in range(num_states * per_state):
+                for k in range(size):
+                    into[k] += features[i, k] * table[i]
+        else:
+            for k in range(size):
+                into[k] = table[reward_index[k]]
+        if link == NORMALISED:
+            mean = 0.0
+            for k in range(size):
+                mean += rewards[m, reward_index[k] // per_state, reward_index[k] % per_state] * into[k]
+            for k in range(size):
+                likelihood_gradient[m, k] = rewards[m, reward_index[k] // per_state, reward_index[k] % per_state] * (
+                    into[k] - mean
+                )
+        else:
+            for k in range(size):
+                x = natural(families[k], tasks[m, k])
+                by_coordinate = 1.0 if families[k] == NORMAL else x * (1.0 - x) if families[k] == BETA else x
+                likelihood_gradient[m, k] = into[k] * by_coordinate
