@@ -93,7 +93,7 @@ def test_without_an_environment_it_is_inferred_along(tmp_path):
     other = run("fit", *given, "--out", tmp_path / "run.nc", "--resume", "--plug-in")
     assert other.exit_code == 2
     assert "another environment" in other.output
-    compared = run("compare", tmp_path / "run.nc", "--hold-out", "subjects", "--ladder", "counts")
+    compared = run("compare", tmp_path / "run.nc", "--hold-out", "subjects", "--beside", "counts")
     assert compared.exit_code == 0, compared.output
     both = run("fit", *given, "--dry-run", "--plug-in", "--environment", "gymnasium:FrozenLake-v1")
     assert both.exit_code == 2

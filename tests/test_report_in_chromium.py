@@ -58,7 +58,7 @@ def scored(folder):
     mm.fit(mm.RewardPolicyModel(), place, data, quick, seed=0, progress=False).save(run)
     for what in (("episodes", "--folds", "2"), ("subjects", "--first", "0,1")):
         out = folder / f"{what[0]}.json"
-        words = ["compare", str(run), "--hold-out", *what, "--ladder", "counts", "--out", str(out), "--json"]
+        words = ["compare", str(run), "--hold-out", *what, "--beside", "counts", "--out", str(out), "--json"]
         said = CliRunner().invoke(app, words)
         assert said.exit_code == 0, said.output
         assert json.loads(said.stdout) == json.loads(out.read_text(encoding="utf-8"))
@@ -90,12 +90,12 @@ def test_the_comparison_has_every_model_and_says_what_was_held_out(browser, page
         "after their first episode (36 ",
     )
     for number, what in enumerate(held_out):
-        assert what in browser.run(f"document.getElementById('plot-ladder{number}').closest('figure').textContent")
+        assert what in browser.run(f"document.getElementById('plot-comparison{number}').closest('figure').textContent")
         drawn = browser.run(
-            f"[...document.querySelectorAll('#plot-ladder{number} .row')].map((row) => row.dataset.tip)"
+            f"[...document.querySelectorAll('#plot-comparison{number} .row')].map((row) => row.dataset.tip)"
         )
         assert [tip.partition("\n")[0] for tip in drawn] == [*plain, "MRP"]
-        rows = f"[...document.querySelectorAll('#ladder table')[{number}].tBodies[0].rows]"
+        rows = f"[...document.querySelectorAll('#prediction table')[{number}].tBodies[0].rows]"
         assert browser.run(f"{rows}.map((row) => row.children[0].textContent)") == [*plain, "MRP"]
         assert browser.run(f"{rows}.at(-1).children[3].textContent") == "–"  # nothing lies above or below itself
 

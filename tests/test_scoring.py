@@ -383,7 +383,7 @@ def runs(tmp_path_factory):
     return folder
 
 
-def test_compare_prints_the_ladder(runs, tmp_path):
+def test_compare_prints_the_table(runs, tmp_path):
     shown = CliRunner().invoke(
         app, ["compare", str(runs / "mrp.nc"), "--folds", "2", "--out", str(tmp_path / "s.json")]
     )
@@ -394,7 +394,7 @@ def test_compare_prints_the_ladder(runs, tmp_path):
 
 
 def test_compare_speaks_to_machines(runs):
-    options = ["--hold-out", "subjects", "--first", "0,1", "--ladder", "counts", "--json"]
+    options = ["--hold-out", "subjects", "--first", "0,1", "--beside", "counts", "--json"]
     shown = CliRunner().invoke(app, ["compare", str(runs / "mrp.nc"), str(runs / "rp.nc"), *options])
     assert shown.exit_code == 0, shown.output
     told = json.loads(shown.stdout)

@@ -39,8 +39,8 @@ METHODS: dict[Refits, Any] = {
 }
 
 
-class Ladder(StrEnum):
-    WHOLE = "whole"
+class Beside(StrEnum):
+    MODELS = "models"
     COUNTS = "counts"
 
 
@@ -62,9 +62,9 @@ def compare(
             "reweighted, which is quick, and refused where it cannot be trusted)."
         ),
     ] = Refits.AS_RUN,
-    ladder: Annotated[
-        Ladder, typer.Option(help="What stands beside the runs: counts and the paper's models, or counts only.")
-    ] = Ladder.WHOLE,
+    beside: Annotated[
+        Beside, typer.Option(help="What stands beside the runs: counts and the paper's models, or counts only.")
+    ] = Beside.MODELS,
     seed: Annotated[int, typer.Option(help="Another number, other folds and other draws.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Also save the score: .json (everything) or .csv (table).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
@@ -82,7 +82,7 @@ def compare(
             hold_out="tasks" if hold_out is HoldOut.SUBJECTS else "episodes",
             folds=folds,
             first=_numbers(first),
-            beside=None if ladder is Ladder.WHOLE and method is not Refits.NONE else (),
+            beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
             refits=method is not Refits.NONE,
             seed=seed,
             progress=Logged(not as_json),
@@ -99,7 +99,7 @@ def compare(
 
 
 def show(console: Console, found: Score) -> None:
-    """The ladder as a table, and how to read it."""
+    """The comparison as a table, and how to read it."""
     whole = found.table
     experiences = sorted(map(int, whole["own_episodes"].unique())) if "own_episodes" in whole else [None]
     for experience in experiences:

@@ -97,7 +97,7 @@ function mark(shape, x, y, r) {
   return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0Z`;
 }
 
-// ---- rows of intervals: rewards, temperatures, checks, ladders -----------------------------------------------------
+// ---- rows of intervals: rewards, temperatures, checks, comparisons -----------------------------------------------------
 
 function intervals(box, spec) {
   const rows = spec.rows;

@@ -22,7 +22,7 @@ PLACES = (
     ("tell", "What data can tell"),
     ("temperature", "How they act"),
     ("similarity", "Who resembles whom"),
-    ("ladder", "Prediction"),
+    ("prediction", "Prediction"),
     ("check", "Check"),
     ("policies", "Best policies"),
     ("environment", "Environment"),

@@ -1,4 +1,4 @@
-"""Does it predict? A ladder for each kind of held-out choices, from knowing nothing to our models."""
+"""Does it predict? A comparison for each kind of held-out choices, from knowing nothing to our models."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
     drawn = 0
     for score in content.scores:
         for what, compared in _comparisons(score):
-            name, drawn = f"ladder{drawn}", drawn + 1
+            name, drawn = f"comparison{drawn}", drawn + 1
             figures[name] = _figure(compared)
             parts += [
                 figure(
@@ -56,7 +56,7 @@ def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
     differ = differing([getattr(score, "basis", None) for score in content.scores])
     if differ is not None:
         parts.append(element("div", element("ul", [element("li", differ)]), class_="warnings"))
-    return element("section", parts, id="ladder")
+    return element("section", parts, id="prediction")
 
 
 def _comparisons(score: Any) -> list[tuple[str, pd.DataFrame]]:
@@ -107,7 +107,7 @@ def _table(compared: pd.DataFrame, model: str) -> Markup:
                 for word, form in (("difference", "+.4f"), ("difference_se", ".4f"))
             ]
         rows.append(cells)
-    said = "The ladder, from knowing nothing to our models"
+    said = "Model comparison, from knowing nothing to our models"
     if has_differences:
         said += f". Against {model}: above it (+) or below (−); more than twice the error is unlikely to be chance"
     return table(headings, rows, caption=said)

@@ -60,7 +60,7 @@ def in_short(content: Content) -> Markup:
     ]
     if isinstance(content.similarity, Similarity):
         points.append(("similarity", groups_sentence(content.similarity)))
-    points.append(("ladder", ladder_sentence(content)))
+    points.append(("prediction", prediction_sentence(content)))
     if isinstance(content.check, PredictiveCheck):
         fits = content.check.p_value
         points.append(
@@ -141,7 +141,7 @@ def groups_sentence(alike: Similarity) -> str:
     )
 
 
-def ladder_sentence(content: Content) -> str:
+def prediction_sentence(content: Content) -> str:
     if not content.scores:
         return "Whether the model predicts choices it has not seen was not asked."
     table = content.scores[0].table

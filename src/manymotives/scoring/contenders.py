@@ -22,13 +22,13 @@ from manymotives.planning import plan
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 
 TEMPERATURES = np.logspace(-2, 4, 61)  # tried for MPO, in units of what the average choice is worth
-OF_THE_LADDER = OptimalityMonteCarlo(draws=200)  # more policies take longer and change nothing in its predictions
+QUICK_MPO = OptimalityMonteCarlo(draws=200)  # more policies take longer and change nothing in its predictions
 AT_A_TIME = 4_000_000  # numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """One model on the ladder."""
+    """One model of a comparison."""
 
     name: str
     model: Any  # a Model
@@ -41,10 +41,10 @@ class Contender:
 
 
 def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender, ...], str]:
-    """What was asked about and what stands beside it, in the order of the ladder; and the name of the former."""
+    """What was asked about and what stands beside it, in the order of the table; and the name of the former."""
     asked = _named(model, method)
     if beside is None:
-        more = _rest_of_the_ladder(asked)
+        more = _models_beside(asked)
     else:
         more = _named(beside, method) if not isinstance(beside, Sequence) or len(beside) else []
     taken = {each.name for each in asked}
@@ -81,7 +81,7 @@ def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     return Contender(name or model.abbreviation, model, chosen, posterior)
 
 
-def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
+def _models_beside(asked: Sequence[Contender]) -> list[Contender]:
     """RP, MRP and MPO with the priors of the first model, and its method."""
     like = next((each for each in asked if isinstance(each.model, RewardPolicyModel)), None)
     if like is not None:
@@ -93,7 +93,7 @@ def _rest_of_the_ladder(asked: Sequence[Contender]) -> list[Contender]:
     known = (first.choice.inverse_temperature, first.choice.lapse)
     if all(np.ndim(value) == 0 for value in known if not hasattr(value, "family")):
         rest.insert(0, replace(first, sharing=Pooled()))  # everybody can only be one if they are known to act alike
-    return [_contender(None, model, OF_THE_LADDER if model.abbreviation == "MPO" else method) for model in rest]
+    return [_contender(None, model, QUICK_MPO if model.abbreviation == "MPO" else method) for model in rest]
 
 
 # ---- what each predicts ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How well choices were predicted that nothing had been learnt from: one ladder, with errors by task."""
+"""How well choices were predicted that nothing had been learnt from: one table, with errors by task."""
 
 import json
 import math

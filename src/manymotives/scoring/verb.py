@@ -62,9 +62,9 @@ def score(
         other tasks, and predict a new one from their population.
     first
         For `hold_out="tasks"`: how many episodes of its own each task has shown before; several numbers give several
-        ladders. The episodes after the largest are predicted, the same for all.
+        tables. The episodes after the largest are predicted, the same for all.
     beside
-        Other models on the ladder. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
+        Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only.
     refits
         True: fit every training set anew, except where, for a held-out task, one fit can be reweighted instead (Pareto
