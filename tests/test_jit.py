@@ -1,5 +1,6 @@
 """Compiled code is kept on disk, and none of it outlives a change of what it was compiled from."""
 
+import pickle
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import manymotives
-from manymotives.jit import digest_of_sources
+from manymotives.jit import CacheIndex, digest_of_sources
 
 SOURCES = Path(manymotives.__file__).parent
 
@@ -61,3 +62,15 @@ def test_a_change_in_what_is_called_is_compiled(tmp_path):
     assert answer("2 * x") == ["6", "0"]
     assert answer("2 * x") == ["6", "1"]  # kept
     assert answer("20 * x") == ["60", "0"]  # and not for long
+
+
+@pytest.mark.parametrize(
+    "entries", [b"cmanymotives.families\nMoved\n.", b"cmanymotives.moved\nState\n.", b"not a pickle"]
+)
+def test_an_index_of_classes_that_have_moved_is_as_good_as_none(entries, tmp_path):
+    """As the files of an earlier version are, beside which a new one was installed."""
+    index = CacheIndex(str(tmp_path), "sweeps.draws", source_stamp="now")
+    Path(index._index_path).write_bytes(pickle.dumps(index._version) + entries)
+    assert index.load("key") is None
+    index.save("key", [1, 2])
+    assert CacheIndex(str(tmp_path), "sweeps.draws", source_stamp="now").load("key") == [1, 2]

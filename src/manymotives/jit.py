@@ -40,13 +40,26 @@ def digest_of_sources(root: Path = Path(__file__).parent) -> str:
     return made.hexdigest()
 
 
+class CacheIndex(IndexDataCacheFile):
+    """Numba's list of what is on disk; one that names classes which have moved since is as good as none.
+
+    Numba reads the types of all entries before it looks whether they are of this code.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:  # whatever unpickling may raise
+            return {}
+
+
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile what Python calls, when it is called, and keep it on disk: beside the source, or else for the user."""
     dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
     with suppress(RuntimeError):  # there is nowhere to keep it
         kept = FunctionCache(function)
         stamp = kept._impl.locator.get_source_stamp(), digest_of_sources()
-        kept._cache_file = IndexDataCacheFile(kept.cache_path, kept._impl.filename_base, source_stamp=stamp)
+        kept._cache_file = CacheIndex(kept.cache_path, kept._impl.filename_base, source_stamp=stamp)
         dispatcher._cache = kept
     return dispatcher
 
