@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     kept = root.parent / "src" / "manymotives" / "inference" / "mcmc" / "__pycache__"
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         return
-    if any(kept.glob("sweeps.hamiltonian_draws*.nbi")):
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"  # each has code of its own
+    if any(kept.glob(f"sweeps.hamiltonian_draws-*.{version}*.nbi")):
         return
     parts = [subprocess.Popen([sys.executable, root / "compile_first.py", part]) for part in ("hmc", "others")]
     for part in parts:
