@@ -500,6 +500,7 @@ GALLERY = {
     "holding out half": lambda: score(hold_out="half"),
     "one fold": lambda: score(folds=1),
     "a score of nothing": lambda: score("MRP"),
+    "a score by a word": lambda: score(method="hmc", beside=[]),
     "a score of no models": lambda: mm.score([], CHAIN, CHAIN_DATA),
     "a score without data": lambda: mm.score(mm.RewardPolicyModel()),
     "a score elsewhere": lambda: mm.score(mm.RewardPolicyModel(), CHAIN, ROOMS),

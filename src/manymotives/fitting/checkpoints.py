@@ -81,6 +81,7 @@ def fit_in_blocks(
             speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
             before, done = block, done + block
             posterior.save(path)
+            run.follow(posterior)
             if on_checkpoint is not None:
                 on_checkpoint(done, wanted, speed)
             if pressed.is_set() and not _is_finished(posterior, method):

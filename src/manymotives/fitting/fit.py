@@ -9,11 +9,11 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
-from manymotives.fitting.run import Run
+from manymotives.fitting.run import Run, methods_for
 from manymotives.inference import Method, Progress
 from manymotives.inference.diagnostics import Mixing
 from manymotives.io.netcdf import read_tree, unreadable
-from manymotives.io.records import from_record, recorded_kinds
+from manymotives.io.records import from_record
 from manymotives.models import Model
 from manymotives.posterior import Posterior
 from manymotives.posterior.labelling.checks import check_groups, check_stored
@@ -89,8 +89,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     try:
         check_groups(data)
         model = from_record(json.loads(data.attrs["model"]))
-        method = recorded_kinds().get(json.loads(data.attrs["method"])["kind"])
-        if not issubclass(model.target_type, getattr(method, "target_type", ())):
+        if json.loads(data.attrs["method"])["kind"] not in methods_for(model):
             raise InputError(f"it was made by a method that cannot fit a {type(model).__name__}")
         environment = stored_environment(data)
         posterior = Posterior.kind_of(model)(data, model, environment, stored_belief(data, environment))

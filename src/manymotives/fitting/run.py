@@ -71,6 +71,10 @@ class Run:
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 
+    def follow(self, posterior: Posterior) -> None:
+        """What is drawn from now on follows this posterior of the run: its draws are not labelled again."""
+        self.start, self.draws = posterior, None
+
     @property
     def can_go_on(self) -> bool:
         return self.state is not None
@@ -153,19 +157,23 @@ def mixing_by_parts(watched: xr.Dataset, progress: Progress) -> Mixing | None:
     return Mixing((), max(m.rhat for m in found), min(m.bulk for m in found), min(m.tail for m in found))
 
 
+def methods_for(model: Model) -> dict[str, type]:
+    """The methods that can fit a model, by their names, its default first."""
+    default = Posterior.kind_of(model).default_method
+    every = {default.__name__: default} | dict(sorted(recorded_kinds().items()))
+    return {
+        name: kind
+        for name, kind in every.items()
+        if hasattr(kind, "is_markov_chain") and issubclass(model.target_type, getattr(kind, "target_type", ()))
+    }
+
+
 def _check_method(method: Any, model: Model) -> None:
     """Refuse what is no method, or none for this model."""
     is_method = isinstance(method, Method) and not isinstance(method, type)
-    if is_method and issubclass(model.target_type, method.target_type):
-        return
-    default = Posterior.kind_of(model).default_method.__name__
-    others = [
-        name
-        for name, kind in sorted(recorded_kinds().items())
-        if issubclass(model.target_type, getattr(kind, "target_type", ())) and hasattr(kind, "is_markov_chain")
-    ]
-    names = ", ".join(f"{name}()" for name in dict.fromkeys([default, *others]))
-    raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {names}.")
+    if not is_method or not issubclass(model.target_type, method.target_type):
+        names = ", ".join(f"{name}()" for name in methods_for(model))
+        raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {names}.")
 
 
 def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:

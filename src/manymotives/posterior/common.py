@@ -2,6 +2,7 @@
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -34,7 +35,7 @@ UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(ABC):
     """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws
@@ -58,32 +59,32 @@ class Posterior:
         raise InputError(f"model must be a {known}; found {model!r}.")
 
     @staticmethod
+    @abstractmethod
     def label(draws: Any, model: Any, target: Any, demonstrations: Demonstrations, seed: int) -> xr.DataTree:
         """Draws in the ArviZ schema, with all that a file must hold to be read again."""
-        raise NotImplementedError
 
     @staticmethod
-    def watched(draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
-        """What chains must agree on, between two rounds of a run."""
-        raise NotImplementedError
-
-    @staticmethod
+    @abstractmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
         """Whether chains have mixed, where there are any."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:
         """What to be careful about with these draws; `lives` [S]: where choices are made."""
-        raise NotImplementedError
 
+    @classmethod
+    def watched(cls, draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
+        """What chains must agree on, between two rounds of a run: everything, unless a kind has it without labels."""
+        return cls.label(draws, model, target, demonstrations, 0)["posterior"].to_dataset()
+
+    @abstractmethod
     def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
         """The dimensions of every variable that a file of it must hold, by group; their lengths go into `sizes`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expected_policies(self, rewards: np.ndarray, best: Plan) -> np.ndarray | None:
         """Choices to expect [K, who, S, A] under each draw, of its rewards and their plans; None where not known."""
-        raise NotImplementedError
 
     # ---- what they want ------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.inference import HMC
@@ -30,7 +31,11 @@ class RewardPolicyPosterior(Posterior):
     default_method: ClassVar[type] = HMC
     can_be_reweighted: ClassVar[bool] = True
     label = staticmethod(label_reward_policy)
-    watched = staticmethod(watched_reward_policy)
+
+    @classmethod
+    def watched(cls, draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
+        """Rewards, temperatures and hyperparameters, without what only a file needs."""
+        return watched_reward_policy(draws, model, target, demonstrations)
 
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:

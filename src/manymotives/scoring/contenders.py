@@ -74,8 +74,8 @@ def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     model = thing if posterior is None else posterior.model
     if not isinstance(model, Model):
         raise InputError(f"a model or a posterior is scored, or several of them; found {quoted(thing)}.")
-    if method is not None and issubclass(model.target_type, method.target_type):
-        chosen = method
+    if method is not None and issubclass(model.target_type, getattr(method, "target_type", object)):
+        chosen = method  # also where it is none: `fit` says so
     else:
         chosen = Posterior.kind_of(model).default_method() if posterior is None else method_of(posterior)
     return Contender(name or model.abbreviation, model, chosen, posterior)
