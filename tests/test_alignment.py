@@ -108,6 +108,14 @@ def test_other_labels_are_refused(given, says):
         mm.plan(ENV, given)
 
 
+@pytest.mark.parametrize("library", [pa.Table.to_pandas, pl.from_arrow, lambda table: table])
+def test_times_beyond_the_calendar_are_refused_in_a_sentence(library):
+    times = pa.array([1704110400000000, 2**63 - 1], type=pa.timestamp("us", tz="+09:00"))
+    table = library(pa.table({"hall": ["a", "b"], "kitchen": times}))
+    with pytest.raises(mm.errors.InputError, match=r"cannot be read as numbers|must be numbers"):
+        mm.plan(ENV, table)
+
+
 def test_environments_align_what_they_are_made_of():
     turned = {
         "state": [STATES[s] for s in TURN],

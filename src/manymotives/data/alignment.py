@@ -99,18 +99,24 @@ def labelled(values: Any, *last: str) -> Labelled:
         names = [str(name) for name in getattr(values, "column_names", None) or values.columns]
         if hasattr(values, "rename_columns"):  # of Arrow's tables, which allow names that come twice
             values = values.rename_columns([str(place) for place in range(len(names))])
-        try:
-            frame = nw.from_native(values, eager_only=True).to_pandas()
-        except pyarrow.ArrowException:
-            raise InputError(
-                "a data frame has a column of a type that cannot be read as numbers. Make it one of Float64."
-            ) from None
         nameless = names == [f"column_{place}" for place in range(len(names))]  # as polars calls them
-        return Labelled(frame.to_numpy(), (None, None), (None, None if nameless else list[Label](names)))
+        return Labelled(_cells(values), (None, None), (None, None if nameless else list[Label](names)))
     axes = (values.index,) if isinstance(values, pd.Series) else (values.index, values.columns)
     return Labelled(
-        values.to_numpy(), (None,) * len(axes), tuple(None if is_default(axis) else _plain(axis) for axis in axes)
+        _cells(values), (None,) * len(axes), tuple(None if is_default(axis) else _plain(axis) for axis in axes)
     )
+
+
+def _cells(frame: Any) -> np.ndarray:
+    """What stands in a data frame of any library, or in a series of pandas."""
+    try:
+        if not isinstance(frame, pd.Series | pd.DataFrame):
+            frame = nw.from_native(frame, eager_only=True).to_pandas()
+        return np.asarray(frame.to_numpy())
+    except (pyarrow.ArrowException, ValueError, OverflowError):  # such as times that no calendar has
+        raise InputError(
+            "a data frame has a column of a type that cannot be read as numbers. Make it one of Float64."
+        ) from None
 
 
 def is_default(index: pd.Index) -> bool:
