@@ -240,7 +240,10 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
 
 def _first_column(frame: Any) -> list[Any]:
     if isinstance(frame, pa.Table):
-        return frame.column(0).to_pylist()
+        try:
+            return frame.column(0).to_pylist()
+        except (OverflowError, ValueError):  # Arrow keeps times that Python has no objects for
+            return []
     return (frame.iloc[:, 0] if isinstance(frame, pd.DataFrame) else frame[frame.columns[0]]).to_list()
 
 
