@@ -22,7 +22,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-long: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -m long
+	CHECK_ALL_TYPES=1 $(BIN)/python -m pytest -n 2 -m long
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/tables_at_random.py --seeds 0 50

@@ -27,6 +27,7 @@ def main(part: str) -> None:
     demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
     if part == "others":  # first what the other process does not need: what both need is on disk by then
         mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(), steps=5, seed=0)
+        mm.evaluate(environment, np.full((3, 2), 0.5), rewards)
         mm.baselines.policy_walk(environment, demonstrations, method=mm.Metropolis(draws=10))
         model = mm.PolicyOptimalityModel(
             mm.RewardSet(rewards), mm.optimality.DirichletPolicy(1.0), mm.optimality.ExponentialOptimality(1.0)

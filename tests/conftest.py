@@ -1,6 +1,7 @@
 """Test configuration: float64, no silent broadcasting, and every annotated array checked as it crosses a border."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -15,16 +16,20 @@ matplotlib.use("Agg")
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Numba compiles plain functions, so modules of compiled loops keep theirs undecorated
+# Numba compiles plain functions, so modules of compiled loops keep theirs undecorated. Modules that annotate shapes are
+# checked at every call; of the others mypy reads the types, and `make test-long` checks these too: 25 % slower
 COMPILED = re.compile(r"^(from|import) (numba|manymotives\.jit)\b", re.MULTILINE)
+SHAPED = re.compile(r"^from jaxtyping\b", re.MULTILINE)
+CHECKS_ALL = "CHECK_ALL_TYPES" in os.environ
 
 
 def _module_names() -> list[str]:
     root = Path(importlib.util.find_spec("manymotives").origin).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in root.rglob("*.py") if path.name != "__init__.py"}
     return [
         ".".join(("manymotives", *path.relative_to(root).with_suffix("").parts))
-        for path in root.rglob("*.py")
-        if path.name != "__init__.py" and not COMPILED.search(path.read_text(encoding="utf-8"))
+        for path, text in texts.items()
+        if (CHECKS_ALL or SHAPED.search(text)) and not COMPILED.search(text)
     ]
 
 

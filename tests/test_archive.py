@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.fitting.fit import method_of
 from manymotives.io.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
@@ -199,19 +200,18 @@ def test_a_file_of_version_0_1_has_no_checksum_and_loads_with_a_warning(sound, t
     assert mm.load(tmp_path / "new.nc").warnings == old.warnings
 
 
-@pytest.mark.parametrize("old", [True, False], ids=["without a checksum", "with one"])
-@pytest.mark.parametrize(
-    ("harm", "said"),
-    [
-        ("huge", "declares 80,000,000,000,000 bytes"),
-        ("link", "is a link to another place or file"),
-        ("model", "made by a method that cannot fit a PolicyOptimalityModel"),
-        ("missing", "it has no variable 'reward' in 'posterior'"),
-        ("index", "is damaged, or is not a posterior"),
-        ("texts", "its texts are damaged"),
-    ],
-)
-def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, tmp_path):
+NOT_WRITTEN = {
+    "huge": "declares 80,000,000,000,000 bytes",
+    "link": "is a link to another place or file",
+    "model": "made by a method that cannot fit a PolicyOptimalityModel",
+    "missing": "it has no variable 'reward' in 'posterior'",
+    "index": "is damaged, or is not a posterior",
+    "texts": "its texts are damaged",
+}
+
+
+@pytest.mark.parametrize(("old", "harm"), in_turn([True, False], NOT_WRITTEN, every=2))  # old: without a checksum
+def test_what_no_fit_wrote_is_refused_before_it_is_read(old, harm, sound, tmp_path):
     path = tmp_path / "run.nc"
     loaded(tmp_path, sound).data.to_netcdf(path, engine="h5netcdf")
     with h5py.File(path, "r+") as file:
@@ -238,5 +238,5 @@ def test_what_no_fit_wrote_is_refused_before_it_is_read(harm, said, old, sound, 
         digest = hashlib.blake2b(content, digest_size=32).hexdigest()
         line = f"\nmanymotives checksum of the {len(content):020d} bytes before this line: {digest}\n"
         path.write_bytes(content + line.encode())
-    with pytest.raises(mm.errors.InputError, match=said):
+    with pytest.raises(mm.errors.InputError, match=NOT_WRITTEN[harm]):
         mm.load(path)

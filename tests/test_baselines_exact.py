@@ -117,7 +117,7 @@ def test_unlimited_optimal_data_give_an_optimal_policy(name, options):
 
 def test_mwal_is_within_its_bound_of_optimal_data():
     data = optimal_choices(CHAIN, CHAIN.reward, times=2)
-    for iterations in (10, 100, 1000):
+    for iterations in (10, 100, 400):
         found = mm.baselines.mwal(CHAIN, data, iterations=iterations)
         problem = problem_of(CHAIN, CHAIN.reward)
         best, _ = oracles.best_by_value_iteration(**problem)
@@ -224,7 +224,7 @@ def test_a_margin_that_cannot_be_had_is_relaxed_only_if_asked():
     short = np.maximum(100.0 - margins_of(CHAIN, done.astype(float), reward, done), 0.0).sum()
     assert float(relaxed.details["shortfall"][0]) == pytest.approx(short, rel=1e-6)
     rng = np.random.default_rng(0)
-    for other in rng.uniform(-1, 1, size=(200, 5)):
+    for other in rng.uniform(-1, 1, size=(50, 5)):
         assert short <= np.maximum(100.0 - margins_of(CHAIN, done.astype(float), other, done), 0.0).sum() + 1e-6
 
 

@@ -219,8 +219,8 @@ class PlugIn:
 @pytest.mark.parametrize(
     ("is_plugged_in", "replications", "thin"),
     [
-        (False, 30, 8),
-        (True, 50, 8),
+        (False, 16, 8),
+        (True, 40, 8),
         pytest.param(False, 1000, 50, marks=pytest.mark.long),
     ],
 )
@@ -246,7 +246,7 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
 def test_decisions_are_between_their_bounds(sharing):
     """Each policy's value, averaged over pairs of drawn rewards and environments, by hand."""
     belief = PRIOR.after(CHOICES)
-    posterior = mm.fit(replace(MODEL, sharing=sharing), belief, CHOICES, replace(SHORT, draws=150), progress=False)
+    posterior = mm.fit(replace(MODEL, sharing=sharing), belief, CHOICES, SHORT, progress=False)
     found = posterior.decisions()
     xr_policy = posterior.policies()
     assert xr_policy.dims == ("task", "state", "action")
@@ -258,7 +258,7 @@ def test_decisions_are_between_their_bounds(sharing):
     worth = [mm.evaluate(place, found["policy"].values, each) for place, each in zip(places, reward)]
     best = [mm.plan(place, each).value for place, each in zip(places, reward)]
     for name, by_hand in (("value", worth), ("upper", best)):
-        error = np.std(by_hand, axis=0) / np.sqrt(60)  # of 200 pairs, which are alike in part
+        error = np.std(by_hand, axis=0) / np.sqrt(30)  # of 120 pairs, which are alike in part
         assert (np.abs(found[name].values - np.mean(by_hand, axis=0)) < 4.5 * error + 1e-6).all(), name
     assert (found["value"] <= found["upper"] + 1e-9).all()
     with pytest.raises(mm.errors.InputError, match="the environment is known"):

@@ -146,7 +146,7 @@ def test_one_bar_goes_on_over_all_blocks(tmp_path, monkeypatch):
 def command(folder, draws, *options):
     """The words of a fit, after the program's name."""
     tables = ["fit", str(folder / "choices.csv"), "--environment", str(folder / "environment.csv")]
-    settings = ["--method", "gibbs", "--chains", "2", "--warmup", "50", "--draws", str(draws)]
+    settings = ["--method", "gibbs", "--chains", "2", "--warmup", "50", "--thin", "2", "--draws", str(draws)]
     return [*tables, *settings, "--out", str(folder / "run.nc"), *options]
 
 
@@ -163,7 +163,7 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
             assert process.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline, "no checkpoint came"
             time.sleep(0.02)
-        time.sleep(0.3)  # somewhere in a later block, or while one is saved
+        time.sleep(0.1)  # somewhere in a later block, or while one is saved
         os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()
@@ -175,7 +175,7 @@ def test_kill_9_leaves_a_checkpoint_and_resume_ends_with_the_same_draws(tmp_path
     result = CliRunner().invoke(app, command(tmp_path, made + 60, "--resume", "--json"))
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["draws"] == made + 60
-    method = mm.Gibbs(chains=2, draws=made + 60, warmup=50)
+    method = mm.Gibbs(chains=2, draws=made + 60, warmup=50, thin=2)
     environment = mm.io.read_environment(tmp_path / "environment.csv", discount=0.95)
     data = mm.io.read_demonstrations(
         tmp_path / "choices.csv", environment, episode="episode", step="step", next_state="next_state"

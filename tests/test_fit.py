@@ -50,7 +50,7 @@ def demonstrations(environment=CHAIN, tasks=("ann", "bob"), steps=20, episodes=2
     )
 
 
-@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=6))
+@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=9))
 def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.inference.empirical_bayes.ROUNDS", 3)  # what it returns, not how good it is
     monkeypatch.setattr("manymotives.inference.empirical_bayes.AVERAGED", 2)

@@ -121,7 +121,8 @@ def ours_at(layout, data, populations, tasks, actions):
     return of_tasks.density, of_populations.density, of_tasks.gradient, of_populations.gradient
 
 
-@pytest.mark.parametrize("reward", ["Gaussian", pytest.param("Dirichlet", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("reward", ["Gaussian", "Dirichlet"])
 def test_populations_given_their_tasks_have_the_slope_of_their_density(reward):
     models = {
         "Gaussian": mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(INFERRED)),

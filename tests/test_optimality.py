@@ -43,7 +43,7 @@ def run(model, environment, counts, draws=500, seed=0):
 
 @pytest.mark.parametrize(
     ("reward", "sharing", "factorisation"),
-    in_turn(REWARDS, SHARING, ["reward_given_policy", "policy_given_reward"], every=2),
+    in_turn(REWARDS, SHARING, ["reward_given_policy", "policy_given_reward"], every=3),
 )
 def test_every_model_gives_a_whole_posterior(reward, sharing, factorisation, tmp_path):
     model = mm.PolicyOptimalityModel(REWARDS[reward], sharing=SHARING[sharing], factorisation=factorisation)

@@ -176,8 +176,8 @@ def test_features_come_first_and_states_second(tmp_path):
 @pytest.mark.parametrize(
     ("choice", "sharing", "tasks", "average"),
     [
-        (mm.Softmax(), mm.Separate(), 3, "mean of the subjects"),
-        (mm.Softmax(), mm.Pooled(), 3, "everybody"),
+        pytest.param(mm.Softmax(), mm.Separate(), 3, "mean of the subjects", marks=pytest.mark.long),
+        pytest.param(mm.Softmax(), mm.Pooled(), 3, "everybody", marks=pytest.mark.long),
         (mm.Softmax(mm.Gamma(shape=2.0, rate=2.0)), mm.Hierarchical(), 3, "weight × inverse temperature"),
         (mm.Softmax(), mm.Separate(), 1, "one subject alone"),
     ],

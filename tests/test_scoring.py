@@ -206,7 +206,7 @@ def test_the_same_seed_gives_the_same_score():
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # it is compared, not used
 def test_weights_are_those_of_arviz():
     data = demonstrations(steps=5)
-    posterior = mm.fit(mm.RewardPolicyModel(), PLACE, data, mm.Gibbs(chains=2, draws=300), progress=False)
+    posterior = mm.fit(mm.RewardPolicyModel(), PLACE, data, replace(QUICK, draws=300), progress=False)
     theirs = arviz_stats.loo(posterior.data, pointwise=True, reff=1.0)
     by_episode = posterior.data["log_likelihood"].dataset["choices"].stack(sample=("chain", "draw"))
     for episode in range(data.num_episodes):
@@ -232,6 +232,7 @@ def test_weights_whose_largest_are_alike_have_no_tail():
     assert smoothed(log_weights)[1] == pareto_k(log_weights) == -np.inf
 
 
+@pytest.mark.long
 def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the_task():
     """40 000 choices: beside one draw of the population, the weights of all others are 0."""
     env = mm.worlds.RandomMDP(states=4, actions=3, discount=0.8, seed=1)

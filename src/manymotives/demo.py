@@ -99,6 +99,6 @@ def simulated_field(tasks: int, steps: int, seed: int, *, progress: bool = True)
     names = [f"subject {number + 1}" for number in range(tasks)]
     rule = Softmax(inverse_temperature=INVERSE_TEMPERATURE)
     demonstrations = simulate(environment, rewards, rule, steps=steps, seed=seed, tasks=names)
-    draws = HMC() if tasks <= 100 else HMC(draws=250, warmup=250, max_rounds=1)  # a demonstration is no analysis
+    draws = HMC() if tasks <= 100 else HMC(max_rounds=1)  # a demonstration is no analysis
     posterior = fit(RewardPolicyModel(), environment, demonstrations, draws, seed=seed, progress=progress)
     return Demo(environment, rewards, demonstrations, posterior)

@@ -25,14 +25,14 @@ class HMC(Recorded):
     Parameters
     ----------
     chains, draws
-        `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
+        `draws` of each chain are kept from each round. Four chains, so that their disagreement can be seen (R-hat).
     warmup
         Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed.
     thin
         Sweeps for each draw. Four, because a sweep is cheap and successive ones are alike.
     max_rounds
         `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
-        in its bulk and in its tails; at most this many.
+        in its bulk and in its tails; at most this many. Rounds are short, so that easy problems end in seconds.
     device
         None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
         there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
@@ -40,10 +40,10 @@ class HMC(Recorded):
     """
 
     chains: int = 4
-    draws: int = 1000
-    warmup: int = 500
+    draws: int = 250
+    warmup: int = 250
     thin: int = 4
-    max_rounds: int = 5
+    max_rounds: int = 20
     device: Any = None
 
     target_type: ClassVar[type] = Target

@@ -65,6 +65,7 @@ def learning_walk(
     gap = np.empty(WIDTH)
     solves = np.empty(WIDTH, dtype=np.int64)
     cold = np.empty(0)
+    sweeps, first, last = np.int64(0), np.int64(0), np.int64(WIDTH)  # not literals: see warm_start.py
 
     num_steps = len(uniforms)
     rows = np.empty((num_steps, 4), dtype=np.int64)
@@ -74,7 +75,7 @@ def learning_walk(
             episode += 1
             state = min(np.searchsorted(start, uniforms[t, 0], side="right"), num_states - 1)
         before = actions.copy()
-        plan_batch(model, forbidden, believed, cold, before, 0, limit, 0, WIDTH, q, value, actions, gap, solves)
+        plan_batch(model, forbidden, believed, cold, before, sweeps, limit, first, last, q, value, actions, gap, solves)
         action = actions[0, state]
         if uniforms[t, 1] < epsilon:
             left = int(uniforms[t, 2] * allowed[state].sum())
