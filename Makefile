@@ -19,7 +19,7 @@ demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(STAMP)
 	CHECK_ALL_TYPES=1 $(BIN)/python -m pytest -n 2 -m long

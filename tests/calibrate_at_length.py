@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import manymotives as mm
 import test_calibration as choosing
 import test_optimality_statistics as optimality
+from cases import seeds_from
 
 
 def calibrations() -> Iterator[tuple]:
@@ -22,7 +23,7 @@ def calibrations() -> Iterator[tuple]:
 def main(replications: int) -> int:
     found = {}
     for name, model, environment, method, size in calibrations():
-        settings = size | {"progress": True, "replications": replications, "seed": 11}
+        settings = size | {"progress": True, "seeds": seeds_from(11, replications)}
         found[name] = mm.calibrate(model, environment, method, **settings)
         print(f"{name}: {found[name]}", flush=True)
     worst = min(each.p_value for each in found.values())

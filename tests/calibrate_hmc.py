@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import manymotives as mm
+from cases import seeds_from
 
 METHOD = mm.HMC(chains=1, draws=60, warmup=150, thin=12, max_rounds=1)
 PLACE = mm.worlds.RandomMDP(4, 2, seed=1, discount=0.95)
@@ -24,13 +25,12 @@ def main(replications: int) -> int:
     lines = []
     passed = True
     for rate in (0.1, 10.0):
-        found = mm.calibrate(model_with(rate), PLACE, METHOD, replications=replications, seed=21, **SIZE)
+        found = mm.calibrate(model_with(rate), PLACE, METHOD, seeds=seeds_from(21, replications), **SIZE)
         passed &= found.p_value > 0.01
         lines.append(f"rate {rate}, {replications} data sets: {found}")
         print(lines[-1], flush=True)
-    wrong = mm.calibrate(
-        model_with(0.1), PLACE, METHOD, truth=model_with(1.0), replications=max(100, replications // 5), seed=22, **SIZE
-    )
+    seeds = seeds_from(22, max(100, replications // 5))
+    wrong = mm.calibrate(model_with(0.1), PLACE, METHOD, truth=model_with(1.0), seeds=seeds, **SIZE)
     passed &= wrong.p_value < 1e-3
     lines.append(f"control, concentrations ten times smaller than thought: {wrong}")
     print(lines[-1], flush=True)

@@ -2,7 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
+
+
+def seeds_from(seed, count):
+    """For `calibrate`: other ones for each seed."""
+    return np.random.SeedSequence(seed).generate_state(count).tolist()
 
 
 def in_turn(*axes, every):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from cases import seeds_from
 from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.consistency import InconsistentChainError, check_consistent, is_standardised
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
@@ -101,13 +102,13 @@ PLACE = mm.worlds.Chain(states=3, discount=0.8)
 @pytest.mark.long
 @pytest.mark.parametrize("scale", [1e-12, 0.01, 0.1])
 def test_narrow_populations_are_calibrated(scale):
-    found = mm.calibrate(narrow(scale), PLACE, PATIENT, replications=500, seed=31, **SIZE)
+    found = mm.calibrate(narrow(scale), PLACE, PATIENT, seeds=seeds_from(31, 500), **SIZE)
     assert found.p_value > 0.01 / 3, found
 
 
 @pytest.mark.long
 def test_a_population_that_is_wider_than_thought_is_seen():
-    found = mm.calibrate(narrow(0.01), PLACE, PATIENT, truth=narrow(1.0), replications=200, seed=32, **SIZE)
+    found = mm.calibrate(narrow(0.01), PLACE, PATIENT, truth=narrow(1.0), seeds=seeds_from(32, 200), **SIZE)
     assert found.p_value < 1e-3, found
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
+from cases import seeds_from
 from manymotives.fitting.checkpoints import fit_in_blocks, identity_of
 from manymotives.fitting.run import Run
 from manymotives.inference import Progress, RunState
@@ -178,11 +179,11 @@ def test_posteriors_come_back_and_go_on(tmp_path):
     assert one != other
 
 
-@pytest.mark.parametrize("hold_out", [pytest.param("episodes", marks=pytest.mark.long), "tasks"])
+@pytest.mark.parametrize("hold_out", [pytest.param(("episodes", 3), marks=pytest.mark.long), "tasks"])
 def test_scores(hold_out):
     several = mm.simulate(TRUTH, REWARDS, mm.Softmax(10.0), steps=10, episodes=3, seed=0)
     posterior = mm.fit(MODEL, PRIOR.after(several), several, METHODS[2], progress=False)
-    found = mm.score(posterior, hold_out=hold_out, folds=3, beside=[], progress=False)
+    found = mm.score(posterior, hold_out=hold_out, beside=[], progress=False)
     table = found.table.set_index("model")["log_likelihood"]
     assert np.isfinite(table["MRP"])
     assert table["MRP"] > table["uniform"] - 0.2
@@ -233,7 +234,8 @@ def test_calibration_where_the_environment_is_drawn_too(is_plugged_in, replicati
     exact = mm.HMC(chains=1, draws=20, warmup=16, thin=thin, max_rounds=1)
     method = PlugIn(exact) if is_plugged_in else exact
     model = replace(MODEL, choice=mm.Softmax(20.0))
-    found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, replications=replications, seed=11, progress=False)
+    seeds = seeds_from(11, replications)
+    found = mm.calibrate(model, PRIOR, method, tasks=3, steps=10, seeds=seeds, progress=False)
     assert (found.p_value < 1e-6) if is_plugged_in else (found.p_value > 0.01)
 
 

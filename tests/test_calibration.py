@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from cases import seeds_from
 from manymotives.inference import Draws, RunState
 from manymotives.models import Target
 from places import TRIANGLE
@@ -47,7 +48,7 @@ CASES = [
 @pytest.mark.parametrize(("method", "reward", "rule"), CASES)
 def test_the_truth_is_one_more_draw(method, reward, rule):
     model = mm.RewardPolicyModel(REWARDS[reward], RULES[rule]())
-    found = mm.calibrate(model, TRIANGLE, METHODS[method], replications=40, seed=5, **SIZE)
+    found = mm.calibrate(model, TRIANGLE, METHODS[method], seeds=seeds_from(5, 40), **SIZE)
     assert found.p_value > FAILURE / 24, found
 
 
@@ -56,7 +57,7 @@ def test_the_truth_is_one_more_draw(method, reward, rule):
 def test_other_sharing_and_lapses_are_calibrated(sharing):
     choice = mm.Softmax(lapse=mm.Beta(alpha=1.0, beta=4.0))
     model = mm.RewardPolicyModel(REWARDS["Dirichlet"], choice, sharing)
-    found = mm.calibrate(model, TRIANGLE, METHODS["Gibbs"], replications=40, seed=6, **SIZE)
+    found = mm.calibrate(model, TRIANGLE, METHODS["Gibbs"], seeds=seeds_from(6, 40), **SIZE)
     assert found.p_value > FAILURE / 2, found
 
 
@@ -68,7 +69,7 @@ def test_a_wrong_prior_is_seen():
     """Truth from a population that prefers one state, fitted with a prior that prefers none."""
     model = mm.RewardPolicyModel(mm.DirichletReward(1.0), mm.Softmax(4.0), mm.Separate())
     truth = mm.RewardPolicyModel(mm.DirichletReward([3.0, 1.0, 1.0]), mm.Softmax(4.0), mm.Separate())
-    settings = {"replications": 80, "seed": 1, **SIZE}
+    settings = {"seeds": seeds_from(1, 80), **SIZE}
     method = METHODS["Metropolis"]
     assert mm.calibrate(model, TRIANGLE, method, **settings).p_value > FAILURE
     assert mm.calibrate(model, TRIANGLE, method, truth=truth, **settings).p_value < 1e-3
@@ -120,6 +121,6 @@ class PriorProposals:
 
 def test_a_missing_hastings_correction_is_seen():
     model = mm.RewardPolicyModel(mm.DirichletReward(0.5), mm.Softmax(4.0), mm.Separate())
-    settings = {"replications": 60, "seed": 2, **SIZE}
+    settings = {"seeds": seeds_from(2, 60), **SIZE}
     assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=True), **settings).p_value > FAILURE
     assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=False), **settings).p_value < 1e-3

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
-from cases import in_turn
+from cases import in_turn, seeds_from
 from manymotives.inference.optimality.integral import integrate
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import log_survival_of
@@ -101,12 +101,12 @@ STORIES = {
     ),
 }
 METHOD = mm.OptimalityMonteCarlo(draws=300)
-SIZE = {"tasks": 3, "steps": 15, "replications": 60, "progress": False}
+SIZE = {"tasks": 3, "steps": 15, "progress": False}
 
 
 @pytest.mark.parametrize("name", in_turn(STORIES, every=4))
 def test_the_truth_is_one_more_draw(name):
-    found = mm.calibrate(STORIES[name], TRIANGLE, METHOD, seed=4, **SIZE)
+    found = mm.calibrate(STORIES[name], TRIANGLE, METHOD, seeds=seeds_from(4, 60), **SIZE)
     assert found.p_value > FAILURE / len(STORIES), found
 
 
@@ -120,7 +120,8 @@ def test_the_truth_is_one_more_draw(name):
 )
 def test_a_wrong_prior_is_seen(wrong):
     shared = STORIES["shared"]
-    assert mm.calibrate(shared, TRIANGLE, METHOD, truth=replace(shared, **wrong), seed=5, **SIZE).p_value < 1e-3
+    found = mm.calibrate(shared, TRIANGLE, METHOD, truth=replace(shared, **wrong), seeds=seeds_from(5, 60), **SIZE)
+    assert found.p_value < 1e-3
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,9 @@ def test_a_missing_division_is_seen():
     model = mm.PolicyOptimalityModel(
         many, mm.optimality.DirichletPolicy(3.0), mm.optimality.ExponentialOptimality(15.0)
     )
-    settings = {"tasks": 1, "steps": 200, "replications": 400, "progress": False}
-    assert mm.calibrate(model, TRIANGLE, METHOD, seed=6, **settings).p_value > FAILURE
-    assert mm.calibrate(model, TRIANGLE, WithoutTheDivision(), seed=6, **settings).p_value < 1e-3
+    settings = {"tasks": 1, "steps": 200, "seeds": seeds_from(6, 400), "progress": False}
+    assert mm.calibrate(model, TRIANGLE, METHOD, **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, WithoutTheDivision(), **settings).p_value < 1e-3
 
 
 # ---- the paper's claim ---------------------------------------------------------------------------------------------

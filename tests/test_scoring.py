@@ -43,7 +43,7 @@ def score(data=None, model=None, **options):
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param({"folds": 3}, marks=pytest.mark.long), {"hold_out": "tasks", "first": (0, 1)}],
+    [pytest.param({"hold_out": ("episodes", 3)}, marks=pytest.mark.long), {"hold_out": ("tasks", (0, 1))}],
     ids=["episodes", "tasks"],
 )
 def test_coin_flips_cannot_be_predicted(options):
@@ -187,7 +187,7 @@ def test_memory_in_the_state_needs_rewards_on_pairs():
     one, two = ([name.split("→")[1] for name in place.states].index("0"), place.states.index("1→0"))
     for reward, blind in ((mm.DirichletReward(), True), (mm.GaussianReward(on="state_action"), False)):
         model = mm.RewardPolicyModel(reward)
-        found = mm.score(model, place, data, QUICK, beside=(), folds=2, progress=False)
+        found = mm.score(model, place, data, QUICK, beside=(), hold_out=("episodes", 2), progress=False)
         assert any("of 3 kinds" in warning for warning in found.warnings) == blind
         policy = mm.fit(model, place, data, QUICK, progress=False).predictive_policies().values
         assert np.allclose(policy[:, one], policy[:, two]) == blind
@@ -195,7 +195,7 @@ def test_memory_in_the_state_needs_rewards_on_pairs():
 
 def test_the_same_seed_gives_the_same_score():
     data = demonstrations(tasks=3)
-    one, two = (score(data, hold_out="tasks", first=(0, 1), beside=()) for _ in range(2))
+    one, two = (score(data, hold_out=("tasks", (0, 1)), beside=()) for _ in range(2))
     pd.testing.assert_frame_equal(one.table, two.table)
     pd.testing.assert_frame_equal(one.how, two.how)
 
@@ -246,7 +246,7 @@ def test_where_weights_are_no_numbers_predictions_are_those_of_a_fit_without_the
     assert np.isfinite(mine).all()
     assert (found.how["how"][:3] == "continued").all()
     with pytest.raises(mm.errors.InputError, match="cannot be scored by reweighting one fit"):
-        mm.score(posterior, hold_out="tasks", beside=[], refits=False, progress=False)
+        mm.score(posterior, hold_out="tasks", beside=[], method="psis", progress=False)
     split = by_tasks(data, (0,))[0][0]
     anew = mm.fit(model, env, only(data, split.trains), replace(method, draws=600), seed=1, progress=False)
     policy = anew.predictive_policies().values[0]
@@ -269,7 +269,7 @@ def test_reweighting_agrees_with_leaving_out():
     data = demonstrations(tasks=2, episodes=4, steps=3)
     method = mm.Gibbs(chains=4, draws=500, warmup=100, thin=2)
     model = mm.RewardPolicyModel(mm.DirichletReward(2.0), mm.Softmax(2.0))
-    quick = mm.score(mm.fit(model, PLACE, data, method, progress=False), refits=False)
+    quick = mm.score(mm.fit(model, PLACE, data, method, progress=False), method="psis")
     assert (quick.how["how"] == "reweighted").all()
     total = np.zeros(2)
     for split in by_each_episode(data):
@@ -294,7 +294,7 @@ def seldom():
 
 def test_choices_that_an_estimated_environment_cannot_score_are_counted(seldom, tmp_path):
     (place, data), (estimated, kept) = seldom
-    options = {"beside": (), "folds": 2, "method": QUICK, "progress": False}
+    options = {"beside": (), "hold_out": ("episodes", 2), "method": QUICK, "progress": False}
     known = mm.score(mm.RewardPolicyModel(), place, data, **options)
     found = mm.score(mm.RewardPolicyModel(), estimated, kept, **options)
     made = kept.action >= 0
@@ -360,7 +360,7 @@ def test_runs_in_an_environment_known_and_estimated_are_not_compared(seldom):
 
 
 def test_scores_come_back_from_a_file(tmp_path):
-    found = score(demonstrations(tasks=3), hold_out="tasks", first=(0, 1), beside=())
+    found = score(demonstrations(tasks=3), hold_out=("tasks", (0, 1)), beside=())
     found.save(tmp_path / "score.json")
     back = Score.load(tmp_path / "score.json")
     pd.testing.assert_frame_equal(back.table, found.table)

@@ -71,7 +71,7 @@ def test_new_tasks_are_predicted_as_by_brute_force(way, monkeypatch):
     data = demonstrations()
     model = mm.RewardPolicyModel(mm.DirichletReward(mm.Gamma(SHAPE, RATE)), mm.Softmax(TEMPERATURE))
     method = mm.Gibbs(draws=200 if way == "refit" else 500, warmup=100, thin=4)
-    found = mm.score(model, PLACE, data, method, hold_out="tasks", first=(0, 1), beside=(), progress=False)
+    found = mm.score(model, PLACE, data, method, hold_out=("tasks", (0, 1)), beside=(), progress=False)
     mine = found.by_task[found.by_task["model"] == "MRP"].set_index(["own_episodes", "task"])["log_likelihood"]
     assert set(found.how["how"]) == {way}
     splits, _ = by_tasks(data, (0, 1))
@@ -107,7 +107,7 @@ def test_pooled_and_left_out_episodes_are_predicted_as_by_brute_force():
     data = demonstrations()
     model = mm.RewardPolicyModel(mm.DirichletReward(1.5), mm.Softmax(TEMPERATURE), mm.Pooled())
     posterior = mm.fit(model, PLACE, data, mm.HMC(draws=1000, warmup=200, max_rounds=1), progress=False)
-    found = mm.score(posterior, refits=False)
+    found = mm.score(posterior, method="psis")
     logs = log_policies_on_grid()
     prior = np.diff(special.betainc(1.5, 1.5, np.linspace(0, 1, len(X) + 1)))
     total, choices = np.zeros(data.num_tasks), np.zeros(data.num_tasks)

@@ -5,6 +5,7 @@ posterior's draws is uniform, for every quantity (Talts et al. 2018; Modrák et 
 sure or too timid, or a prior other than the one the truth came from, shows as ranks that are not.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from scipy import stats
 from manymotives.assessment.simulators import replications_of
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.inference import Method, Progress
 from manymotives.models import Model
 from manymotives.planning.problem import cores
@@ -63,9 +64,8 @@ def calibrate(
     *,
     tasks: int = 3,
     steps: int = 20,
-    replications: int = 200,
     truth: Model | None = None,
-    seed: int = 0,
+    seeds: Sequence[int] = range(200),
     progress: bool = True,
 ) -> Calibration:
     """Draw truth and data from the model, fit, and see where the truth lies among the draws; many times.
@@ -78,10 +78,11 @@ def calibrate(
         What to check; `fit`'s default for the model. Draws that depend on each other look over-confident: thin them.
     tasks, steps
         Size of the simulated data.
-    replications
-        How often. Two hundred see a bias of about half a posterior standard deviation; a wrong width needs more.
     truth
         Another model of the same kind to draw the truth from: what happens if the prior is wrong?
+    seeds
+        One for each replication. Two hundred replications see a bias of about half a posterior standard deviation; a
+        wrong width needs more. `range(200, 400)` are two hundred others.
     """
     kind = Posterior.kind_of(model)
     if not isinstance(environment, Environment | DynamicsBelief):
@@ -96,25 +97,37 @@ def calibrate(
     source = model if truth is None else truth
     if type(source) is not type(model):
         raise InputError(f"truth must be a {type(model).__name__}, as the model is, not a {type(source).__name__}.")
-    for name, value in (("tasks", tasks), ("steps", steps), ("replications", replications)):
+    for name, value in (("tasks", tasks), ("steps", steps)):
         if value < 1:
             raise InputError(f"{name} must be at least 1; found {value}.")
+    numbers = _checked_seeds(seeds)
     if model.is_pooled:
         tasks = 1
-    seeds = np.random.SeedSequence(seed).generate_state(replications).tolist()
     replication = replications_of(model, source, environment, chosen, tasks, steps)
 
     def replicate(number: int) -> dict[str, float]:
-        rng = np.random.default_rng([seeds[number], 1])
-        true, found = replication(rng, seeds[number], number % tasks)
+        rng = np.random.default_rng([numbers[number], 1])
+        true, found = replication(rng, numbers[number], number % tasks)
         return {name: _rank(found[name], true[name], rng) for name in found if name in true}
 
     rows: list[dict[str, float]] = []
-    with ThreadPoolExecutor(cores()) as pool, Progress(progress).of(replications, "fits") as report:
-        for row in pool.map(replicate, range(replications)):
+    with ThreadPoolExecutor(cores()) as pool, Progress(progress).of(len(numbers), "fits") as report:
+        for row in pool.map(replicate, range(len(numbers))):
             rows.append(row)
             report.update(len(rows))
     return Calibration(pd.DataFrame(rows))
+
+
+def _checked_seeds(seeds: Any) -> list[int]:
+    """Whole numbers, each of them once."""
+    numbers = list(seeds) if isinstance(seeds, Sequence | np.ndarray) and not isinstance(seeds, str) else []
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers)
+    if not numbers or not whole or len(set(numbers)) < len(numbers):
+        raise InputError(
+            "seeds must be different whole numbers of at least 0, one for each replication, such as range(200); found "
+            f"{quoted(seeds)}."
+        )
+    return [int(n) for n in numbers]
 
 
 def _rank(draws: np.ndarray, truth: Any, rng: np.random.Generator) -> float:

@@ -74,16 +74,14 @@ def compare(
     with speaker.failures(out):
         if out is not None and out.suffix.lower() not in (".json", ".csv"):
             raise InputError(f"--out {out}: the name must end in .json or .csv.")
+        shown = _numbers(first)
         loaded = [load(path) for path in runs]
         names = _names(runs)
         found = score(
             loaded[0] if len(loaded) == 1 else dict(zip(names, loaded)),
-            method=METHODS.get(method),
-            hold_out="tasks" if hold_out is HoldOut.SUBJECTS else "episodes",
-            folds=folds,
-            first=_numbers(first),
+            method="psis" if method is Refits.NONE else METHODS.get(method),
+            hold_out=("tasks", shown) if hold_out is HoldOut.SUBJECTS else ("episodes", folds),
             beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
-            refits=method is not Refits.NONE,
             seed=seed,
             progress=Logged(not as_json),
         )

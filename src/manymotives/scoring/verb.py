@@ -26,7 +26,8 @@ from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_t
 from manymotives.scoring.sums import Book
 
 Scored = Model | Posterior  # what can be scored
-HOLD_OUT = ("episodes", "tasks")
+PSIS = "psis"  # in place of a method: weights, no fits
+FOLDS = 5
 TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where every episode is left out by itself
 
 
@@ -34,13 +35,10 @@ def score(
     model: Scored | Sequence[Scored] | Mapping[str, Scored],
     environment: Environment | DynamicsBelief | None = None,
     demonstrations: Demonstrations | None = None,
-    method: Method | None = None,
+    method: Method | str | None = None,
     *,
-    hold_out: str = "episodes",
-    folds: int = 5,
-    first: Sequence[int] = (0,),
+    hold_out: str | tuple[str, int | Sequence[int]] = "episodes",
     beside: Scored | Sequence[Scored] | Mapping[str, Scored] | None = None,
-    refits: bool = True,
     seed: int = 0,
     progress: bool | Progress = True,
 ) -> Score:
@@ -55,36 +53,39 @@ def score(
     model
         A model; or a posterior, whose environment, demonstrations and method are then taken; or several of either: a
         list, or a dictionary with names.
-    environment, demonstrations, method
+    environment, demonstrations
         As for `fit`; not needed where a posterior is given.
+    method
+        As for `fit`: every training set is fitted anew, except where, for a held-out task, one fit can be reweighted
+        instead (Pareto k̂ ≤ 0.7) or its chains can go on without it. "psis": no fits at all; posteriors are reweighted,
+        every episode or task left out by itself (PSIS-LOO), and an error says where that cannot be trusted.
     hold_out
-        "episodes": each task's episodes are dealt out into `folds`; learn from the other folds. "tasks": learn from the
-        other tasks, and predict a new one from their population.
-    first
-        For `hold_out="tasks"`: how many episodes of its own each task has shown before; several numbers give several
-        tables. The episodes after the largest are predicted, the same for all.
+        "episodes": each task's episodes are dealt out into five folds; learn from the other folds. ("episodes", 3):
+        three folds. "tasks": learn from the other tasks, and predict a new one from their population.
+        ("tasks", (0, 1, 4)): after it has shown none, one and four episodes of its own, a table each; the episodes
+        after the largest number are predicted, the same for all.
     beside
         Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only.
-    refits
-        True: fit every training set anew, except where, for a held-out task, one fit can be reweighted instead (Pareto
-        k̂ ≤ 0.7) or its chains can go on without it. False: no fits at all; posteriors are reweighted, every episode or
-        task left out by itself (PSIS-LOO), and an error says where that cannot be trusted.
     """
-    if hold_out not in HOLD_OUT:
-        raise InputError(f'hold_out must be "episodes" or "tasks"; found {quoted(hold_out)}.')
+    hold_out, folds, first = _checked_hold_out(hold_out)
+    refits = not (isinstance(method, str) and method == PSIS)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
-    seed, first = int(seed), _checked_first(first)
-    contenders, asked = contenders_of(model, method, () if beside is None and not refits else beside)
+    seed = int(seed)
+    if refits:
+        contenders, asked = contenders_of(model, method, beside)
+    else:
+        contenders, asked = contenders_of(model, None, () if beside is None else beside)
     place, demonstrations = _shared_data(contenders, environment, demonstrations)
     environment = known_part(place)
     if not refits and any(each.posterior is None for each in contenders):
-        raise InputError("without refits, posteriors are reweighted: give posteriors, not models.")
+        raise InputError('method="psis" reweights posteriors: give posteriors, not models.')
     for each in contenders:
         if hold_out == "tasks" and 0 in first and each.model.is_separate:
             raise InputError(
-                f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or give first=(1,)."
+                f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or "
+                'show some of its own: hold_out=("tasks", 1).'
             )
         each.model.bind(each.place(place), demonstrations)  # what is wrong is better found before the work
     if hold_out == "tasks":
@@ -130,7 +131,7 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
         if not refits:
             raise InputError(
                 f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, not draws that "
-                "could be reweighted. Score it with refits=True (on the command line, without --method none)."
+                'could be reweighted. Score it without method="psis" (on the command line, without --method none).'
             )
         yield from _by_optimality(contender, place, book, seed)
         return
@@ -195,8 +196,8 @@ def _check_weights(contender: Contender, book: Book, number: int, prediction: Pr
             "hold, or the population is a single estimate"
         )
     raise InputError(
-        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score with refits=True (on "
-        "the command line, without --method none)."
+        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score without "
+        'method="psis" (on the command line, without --method none).'
     )
 
 
@@ -297,8 +298,21 @@ def _shared_data(
     return environment, demonstrations
 
 
-def _checked_first(first: Any) -> tuple[int, ...]:
-    listed = (first,) if isinstance(first, int | np.integer) else tuple(first)
-    if not listed or any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in listed):
-        raise InputError(f"first must hold numbers of episodes, such as (0, 1, 4); found {quoted(first)}.")
-    return tuple(sorted({int(n) for n in listed}))
+def _checked_hold_out(hold_out: Any) -> tuple[str, int, tuple[int, ...]]:
+    """What is held out, in how many folds of episodes, and how many of its own a held-out task has shown."""
+    given, detail = hold_out if isinstance(hold_out, tuple) and len(hold_out) == 2 else (hold_out, None)
+    what = given if isinstance(given, str) else ""
+    numbers: Any = (detail,) if isinstance(detail, int | np.integer) else detail
+    if what in ("episodes", "tasks") and numbers is None:
+        return what, FOLDS, (0,)
+    whole = isinstance(numbers, Sequence | np.ndarray) and all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers
+    )
+    if whole and what == "episodes" and len(numbers) == 1:
+        return what, int(numbers[0]), (0,)
+    if whole and what == "tasks" and len(numbers):
+        return what, FOLDS, tuple(sorted({int(n) for n in numbers}))
+    raise InputError(
+        'hold_out must be "episodes" or "tasks"; or either with a number: ("episodes", 3) for three folds, ("tasks", '
+        f"(0, 1, 4)) for tasks that have shown so many episodes before; found {quoted(hold_out)}."
+    )
