@@ -480,7 +480,9 @@ def test_the_gradient_of_maximum_causal_entropy_is_that_of_the_likelihood(enviro
     np.testing.assert_allclose(dual.curvature(point, basis.on_pairs()), bent, atol=1e-6)
 
 
-@pytest.mark.parametrize("environment", [SMALL, CHAIN, HOUSE, mm.worlds.RandomMDP(discount=0.99)])
+@pytest.mark.parametrize(
+    "environment", [SMALL, CHAIN, HOUSE, pytest.param(mm.worlds.RandomMDP(discount=0.99), marks=pytest.mark.long)]
+)
 def test_maximum_causal_entropy_collects_what_was_collected(environment):
     truth = np.eye(environment.num_states)[-1]
     data = mm.simulate(environment, truth, mm.Softmax(2.0), steps=20, episodes=3, seed=0)

@@ -220,7 +220,7 @@ class PlugIn:
 @pytest.mark.parametrize(
     ("is_plugged_in", "replications", "thin"),
     [
-        (False, 16, 8),
+        pytest.param(False, 30, 8, marks=pytest.mark.long),
         (True, 40, 8),
         pytest.param(False, 1000, 50, marks=pytest.mark.long),
     ],

@@ -80,16 +80,21 @@ def test_help_lists_the_commands():
     assert "demo" in result.output
 
 
-def test_importing_the_library_leaves_jax_as_it_was():
-    """Neither precision nor devices change by an import."""
-    probe = (
-        "import jax; before = jax.config.jax_enable_x64; import manymotives; assert jax.config.jax_enable_x64 == before"
-    )
-    subprocess.run([sys.executable, "-c", probe], check=True)
+PROBE = """
+import runpy, sys
+import jax
+before = jax.config.jax_enable_x64
+sys.argv = ["manymotives", "--help"]
+try:
+    runpy.run_module("manymotives", run_name="__main__", alter_sys=True)
+finally:
+    assert jax.config.jax_enable_x64 == before
+"""
 
 
-def test_the_package_is_a_program_too():
-    found = subprocess.run([sys.executable, "-m", "manymotives", "--help"], capture_output=True, text=True, check=True)
+def test_the_package_is_a_program_too_and_leaves_jax_as_it_was():
+    """As `python -m manymotives` runs it; neither precision nor devices change by an import."""
+    found = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
     assert "Usage: python -m manymotives" in found.stdout
     assert "reproduce" in found.stdout
 

@@ -99,8 +99,15 @@ def baseline(name, demonstrations=CHAIN_DATA, **options):
     return getattr(mm.baselines, name)(CHAIN, demonstrations, **options)
 
 
+FITTED = {}
+
+
 def fit(model, method=QUICK, **options):
-    return mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
+    """The same posterior for the same model and method: nobody changes it."""
+    key = repr((model, method, options))
+    if key not in FITTED:
+        FITTED[key] = mm.fit(model, CHAIN, CHAIN_DATA, method, progress=False, **options)
+    return FITTED[key]
 
 
 def weighed(sharing=None):

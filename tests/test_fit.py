@@ -236,7 +236,7 @@ def test_a_silent_task_follows_its_population():
 # ---- going on, stopping ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [mm.Gibbs, mm.Metropolis])
+@pytest.mark.parametrize("kind", [mm.Gibbs, pytest.param(mm.Metropolis, marks=pytest.mark.long)])
 def test_going_on_is_one_long_run(kind, tmp_path):
     data, model = demonstrations(), mm.RewardPolicyModel()
     settings = {"chains": 2, "warmup": 40, "thin": 2}

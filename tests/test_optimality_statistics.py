@@ -104,7 +104,7 @@ METHOD = mm.OptimalityMonteCarlo(draws=300)
 SIZE = {"tasks": 3, "steps": 15, "progress": False}
 
 
-@pytest.mark.parametrize("name", in_turn(STORIES, every=4))
+@pytest.mark.parametrize("name", in_turn(STORIES, every=7))
 def test_the_truth_is_one_more_draw(name):
     found = mm.calibrate(STORIES[name], TRIANGLE, METHOD, seeds=seeds_from(4, 60), **SIZE)
     assert found.p_value > FAILURE / len(STORIES), found

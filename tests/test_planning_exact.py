@@ -44,6 +44,11 @@ def problems(on):
             yield environment, rewards, case
 
 
+def some(every, way):
+    """JAX compiles for each size: of its problems those with γ = .97, which are of one size."""
+    return islice(every, 2, None, 3) if way == "jax" else every
+
+
 def planners(monkeypatch):
     """The three ways to a plan: compiled, sparse, JAX."""
 
@@ -61,7 +66,7 @@ def planners(monkeypatch):
 
 @pytest.mark.parametrize(("way", "on"), in_turn(["compiled", "sparse", "jax"], ["state", "state_action"], every=2))
 def test_plans_agree_with_enumeration_of_all_policies(way, on, monkeypatch):
-    for environment, rewards, case in problems(on):
+    for environment, rewards, case in some(problems(on), way):
         best, policies = oracles.best_by_enumeration(**case)
         found = planners(monkeypatch)[way](environment, rewards, on=on)
         np.testing.assert_allclose(found.value, best, atol=EXACT)
@@ -78,7 +83,7 @@ def test_plans_agree_with_linear_programming():
 
 @pytest.mark.parametrize(("way", "on"), in_turn(["compiled", "sparse", "jax"], ["state", "state_action"], every=2))
 def test_soft_plans_agree_with_plain_value_iteration(way, on, monkeypatch):
-    for environment, rewards, case in problems(on):
+    for environment, rewards, case in some(problems(on), way):
         for inverse_temperature in (0.3, 4.0, 200.0):
             value, q, policy = oracles.soft_by_value_iteration(**case, inverse_temperature=inverse_temperature)
             found = planners(monkeypatch)[way](environment, rewards, on=on, inverse_temperature=inverse_temperature)
@@ -139,6 +144,7 @@ def test_bellman_residual_is_tiny_at_every_size_and_discount(size, discount, sof
         assert found.converged.all()
 
 
+@pytest.mark.long
 def test_the_three_planners_agree_on_a_batch():
     environment = mm.worlds.RandomMDP(states=30, actions=5, seed=3, discount=0.98)
     rewards = np.random.default_rng(0).normal(size=(2, 25, 30))

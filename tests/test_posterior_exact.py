@@ -5,7 +5,6 @@ Two tasks, two states, two actions; rewards, temperatures and hyperparameters ar
 """
 
 import functools
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -150,14 +149,9 @@ def test_the_yardstick_sees_a_wrong_hyperprior():
         assert_close(scores_of_chains(dirichlet_quantities(fitted), wrong))
 
 
-# the default sampler; the others in `make test-long` (and with Dirichlet rewards above)
-CASES = [
-    pytest.param(rule, method, marks=[pytest.mark.long] * (method != "HMC" or rule == "soft_optimal"))
-    for rule, method in itertools.product(RULES, CHAINS)
-]
-
-
-@pytest.mark.parametrize(("rule", "method"), CASES)
+@pytest.mark.long
+@pytest.mark.parametrize("method", CHAINS)
+@pytest.mark.parametrize("rule", RULES)
 def test_gaussian_rewards_agree_with_brute_force(rule, method):
     exact = posterior_gaussian(
         ENVIRONMENT.tensor, ENVIRONMENT.discount, COUNTS, m0=0.5, s0=1.0, t0=0.7, inverse_temperature=1.5, rule=rule
