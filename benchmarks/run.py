@@ -25,7 +25,9 @@ def main() -> int:
         with console.status(f"{name} …") as status:
             for row in rows():
                 found.append(row)
-                console.print(f"{row.name}: {row.ours:.3g} {row.unit}, bar {row.bar}, {'met' if row.passed else 'missed'}")
+                console.print(
+                    f"{row.name}: {row.ours:.3g} {row.unit}, bar {row.bar}, {'met' if row.passed else 'missed'}"
+                )
                 status.update(f"{name}: {len(found)} rows done …")
     table = Table(title="Ours against peers, side by side (medians)")
     for heading in ("row", "ours", "peer", "ratio", "unit", "bar", "", "compile s", "of fp limit", "note"):
