@@ -5,6 +5,7 @@ Two tasks, two states, two actions; rewards, temperatures and hyperparameters ar
 """
 
 import functools
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -161,6 +162,13 @@ def test_gaussian_rewards_agree_with_brute_force(rule, method):
     model = mm.RewardPolicyModel(prior, RULES[rule](1.5), mm.Hierarchical())
     fitted = mm.fit(model, ENVIRONMENT, demonstrations(), CHAINS[method], seed=2)
     assert_close(scores_of_chains(gaussian_quantities(fitted), exact))
+
+
+# the default sampler; the others in `make test-long` (and with Dirichlet rewards above)
+CASES = [
+    pytest.param(rule, method, marks=[pytest.mark.long] * (method != "HMC" or rule == "soft_optimal"))
+    for rule, method in itertools.product(RULES, CHAINS)
+]
 
 
 @pytest.mark.parametrize(("rule", "method"), CASES)
