@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from manymotives.data.belief import DynamicsBelief, Place, split_environment
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.families import log_gammas
@@ -34,7 +34,7 @@ TRIED = 64  # … so many at a time
 
 @singledispatch
 def replications_of(
-    model: Model, source: Model, environment: Place, method: Method, tasks: int, steps: int
+    model: Model, source: Model, environment: EnvironmentOrBelief, method: Method, tasks: int, steps: int
 ) -> Replication:
     """Simulated data sets of so many tasks and steps: truth drawn from `source`, inferred with `model`."""
     raise NotImplementedError(type(model))
@@ -47,7 +47,7 @@ def replications_of(
 def _reward_policy(
     model: RewardPolicyModel,
     source: RewardPolicyModel,
-    environment: Place,
+    environment: EnvironmentOrBelief,
     method: Method,
     tasks: int,
     steps: int,
@@ -65,17 +65,17 @@ def _reward_policy(
         moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
         true = known if belief is None else belief.environment(moves)
         demonstrations = simulate(true, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
-        place = known if belief is None else belief.after(demonstrations)
-        target = model.target(place, names, demonstrations.counts.astype(float))
+        dynamics = known if belief is None else belief.after(demonstrations)
+        target = model.target(dynamics, names, demonstrations.counts.astype(float))
         draws = sample(method, target, seed=seed)
         likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
         truth = _quantities(origin, u[None], hyper[None], likelihood, m)
         found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
         if belief is not None and draws.transition_probabilities is not None:
-            for number, (place, move) in enumerate(
+            for number, (position, move) in enumerate(
                 zip(belief.transition_index[belief.is_uncertain], moves[belief.is_uncertain])
             ):
-                name = "move " + ", ".join(map(str, place))
+                name = "move " + ", ".join(map(str, position))
                 truth[name], found[name] = np.full((1, 1), move), draws.transition_probabilities[:, :, number]
         return truth, found
 
@@ -93,16 +93,16 @@ def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likeli
     group, layout = target.group[m], target.layout
     reward = target.rewards(tasks[:, :, m])
     free = np.arange(len(layout.features)) if layout.features.size else layout.reward_index
-    found = {f"reward {place}": reward.reshape(*tasks.shape[:2], -1)[..., place] for place in free}
+    found = {f"reward {position}": reward.reshape(*tasks.shape[:2], -1)[..., position] for position in free}
     owner = np.full(tasks.shape[:2], m)
     if layout.temperature >= 0:
         found["inverse temperature"] = target.temperatures(tasks[:, :, m], owner)
     if layout.lapse >= 0:
         found["lapse"] = target.lapses(tasks[:, :, m], owner)
     for block in target.blocks:
-        for place in range(block.begin, block.end):
+        for position in range(block.begin, block.end):
             name = block.name.replace("_", " ")
-            found[f"{name} {place - block.begin}" if block.per_reward else name] = hyper[:, :, group, place]
+            found[f"{name} {position - block.begin}" if block.per_reward else name] = hyper[:, :, group, position]
     found["log-likelihood"] = log_likelihood.sum(axis=2)
     return found
 
@@ -136,7 +136,7 @@ class _Played:
 def _policy_optimality(
     model: PolicyOptimalityModel,
     source: PolicyOptimalityModel,
-    environment: Place,
+    environment: EnvironmentOrBelief,
     method: Any,
     tasks: int,
     steps: int,
@@ -237,7 +237,7 @@ def _policy_for_a_reward(
 def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) -> Quantities:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_policy = np.where(counts > 0, np.log(truth.policies), 0.0)
-    found = {f"reward {place}": value for place, value in enumerate(rewards[truth.index[m]].ravel())}
+    found = {f"reward {position}": value for position, value in enumerate(rewards[truth.index[m]].ravel())}
     found |= {f"policy in state {s}": value for s, value in enumerate(truth.policies[m, :, -1])}
     found |= {
         "optimality gap": truth.gap[m],
@@ -256,7 +256,7 @@ def _of_draws(draws: OptimalityDraws, target: OptimalityTarget, m: int) -> Quant
     if draws.policies is None:
         raise InputError("calibrate needs all policies drawn: fewer draws, tasks or states.")
     reward = draws.rewards[draws.index[:, :, m]].reshape(*shape, -1)
-    found = {f"reward {place}": reward[..., place] for place in range(reward.shape[-1])}
+    found = {f"reward {position}": reward[..., position] for position in range(reward.shape[-1])}
     lives = np.flatnonzero(target.environment.available[:, -1])
     found |= {f"policy in state {s}": draws.policies[:, :, m, s, -1] for s in lives}
     found |= {

@@ -78,11 +78,11 @@ def linear_program(
         if margin > 0 and (slack := programme.least_shortfall(margins)).sum() > NOTHING:
             shortfall[task] = slack.sum()
             _complain(problem, task, programme, slack, margin, relax, warnings)
-        for place, share in enumerate(shares):
+        for position, share in enumerate(shares):
             if share == 1 and margin == 0:  # a whole edge of rewards is as good as none: none it is
                 continue
-            weights[task, place], value = programme.solve(share * largest[task], margins - slack)
-            objective[task] = value if place == 0 else objective[task]
+            weights[task, position], value = programme.solve(share * largest[task], margins - slack)
+            objective[task] = value if position == 0 else objective[task]
         if np.abs(weights[task, 0]).max() <= NOTHING:
             nothing.append(problem.named(task))
     if nothing:

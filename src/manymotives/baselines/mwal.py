@@ -117,7 +117,7 @@ class _Game(NamedTuple):
 class _Played:
     """The different policies that were optimal in some round, for one task."""
 
-    place: dict[bytes, int] = field(default_factory=dict)  # of a policy in these lists, by its actions
+    position: dict[bytes, int] = field(default_factory=dict)  # of a policy in these lists, by its actions
     policies: list[np.ndarray] = field(default_factory=list)  # [S, A]
     visits: list[np.ndarray] = field(default_factory=list)  # [S]
     collected: list[np.ndarray] = field(default_factory=list)  # [K] μ
@@ -140,22 +140,22 @@ def _play(problem: Problem, basis: Features, demonstrated: np.ndarray, rounds: i
         actions = plan.actions
         keys = [row.tobytes() for row in actions]
 
-        new = [task for task, key in enumerate(keys) if key not in played[task].place]
+        new = [task for task, key in enumerate(keys) if key not in played[task].position]
         if new:
             policies = one_hot(actions[new], problem.environment.num_actions)
             visits, collected = _expectations(problem, basis, policies, problem.starts[new])
             for index, task in enumerate(new):
                 mine = played[task]
-                mine.place[keys[task]] = len(mine.policies)
+                mine.position[keys[task]] = len(mine.policies)
                 mine.policies.append(policies[index])
                 mine.visits.append(visits[index])
                 mine.collected.append(collected[index])
                 mine.times.append(0)
 
-        places = [mine.place[key] for mine, key in zip(played, keys)]
-        for mine, place in zip(played, places):
-            mine.times[place] += 1
-        advantage = np.stack([mine.collected[place] for mine, place in zip(played, places)]) - demonstrated
+        positions = [mine.position[key] for mine, key in zip(played, keys)]
+        for mine, position in zip(played, positions):
+            mine.times[position] += 1
+        advantage = np.stack([mine.collected[position] for mine, position in zip(played, positions)]) - demonstrated
         log_weights += rate * advantage
 
     mixtures = [

@@ -134,15 +134,15 @@ def policy_walk(
             f"policy_walk is for up to {LARGEST} states; there are {problem.environment.num_states}. Use mm.fit."
         )
     pairs = problem.environment.available
-    places = np.flatnonzero(pairs) if on == "state_action" else np.arange(problem.environment.num_states)
-    drawn, accepted = _walked(problem, prior, temperature, places, method, bool(normalised), on)
+    cells = np.flatnonzero(pairs) if on == "state_action" else np.arange(problem.environment.num_states)
+    drawn, accepted = _walked(problem, prior, temperature, cells, method, bool(normalised), on)
     shape = pairs.shape if on == "state_action" else pairs.shape[:1]
     table = np.full((*drawn.shape[:-1], int(np.prod(shape))), np.nan)
-    table[..., places] = drawn
+    table[..., cells] = drawn
     table = table.reshape(*drawn.shape[:-1], *shape)  # [M, chains, draws, S or S, A]
     mean = np.nan_to_num(drawn.mean(axis=(1, 2)))
     flat = np.zeros((problem.num_tasks, int(np.prod(shape))))
-    flat[:, places] = mean
+    flat[:, cells] = mean
     rewards = flat.reshape(problem.num_tasks, *shape)
     axes = ("chain", "draw", "task", "state", "action")[: table.ndim]
     reward_draws = problem.labelled(np.moveaxis(table, 0, 2), *axes)
@@ -164,14 +164,14 @@ def _walked(
     problem: Problem,
     prior: Any,
     temperature: float,
-    places: np.ndarray,
+    cells: np.ndarray,
     method: Metropolis,
     normalised: bool,
     on: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws [M, chains, draws, C], and the share of steps taken [M, chains]."""
     chains, length, skipped, spacing = method.chains, method.draws, method.warmup, prior.spacing
-    environment, size = problem.environment, len(places)
+    environment, size = problem.environment, len(cells)
     stride = method.thin * size
     edge = prior.limit if isinstance(prior, UniformPrior) else np.inf
     limit = int(edge / spacing + 1e-9) if np.isfinite(edge) else np.iinfo(np.int64).max // 2
@@ -197,7 +197,7 @@ def _walked(
                 out = np.empty((some, size))
                 uniforms = rng.random((some * stride, 3))
                 arrays = (uniforms, stride, grid, actions, inverse, out)
-                taken = walk_on(world, counts, places, per_state, *settings, *arrays)
+                taken = walk_on(world, counts, cells, per_state, *settings, *arrays)
                 kept = out[max(-done, 0) :]  # none while the warm-up lasts
                 drawn[task, chain, max(done, 0) : max(done, 0) + len(kept)] = kept
                 accepted[task, chain] += taken / ((skipped + length) * stride)

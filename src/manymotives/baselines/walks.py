@@ -20,20 +20,20 @@ EXACT = 1e-10  # of the largest value: how far V may be from its own backup befo
 
 @compiled
 def walk_on(
-    world, counts, places, per_state, spacing, limit, prior, scale, temperature, normalised, uniforms, thin, grid,
+    world, counts, cells, per_state, spacing, limit, prior, scale, temperature, normalised, uniforms, thin, grid,
     actions, inverse, draws
 ):  # fmt: skip
-    """Walk len(uniforms) steps from `grid` [C], whole numbers of `spacing` at the cells `places` [C] of the reward.
+    """Walk len(uniforms) steps from `grid` [C], whole numbers of `spacing` at `cells` [C] of the reward.
 
     actions [S] and inverse [S, S] are an optimal policy there and its W (any policy, and W of it, at first). Every
     `thin` steps the grid point is a row of draws [steps // thin, C]. counts [1, S, A]; uniforms [steps, 3]. Returns how
     many steps were taken.
     """
     num_states, num_actions = world.num_states, world.num_actions
-    size = len(places)
+    size = len(cells)
     reward = np.zeros((num_states, per_state))
     for k in range(size):
-        reward[places[k] // per_state, places[k] % per_state] = spacing * grid[k]
+        reward[cells[k] // per_state, cells[k] % per_state] = spacing * grid[k]
     value, trial = np.zeros(num_states), np.zeros(num_states)
     q = np.zeros((1, num_states, num_actions))
     new_actions, new_inverse = actions.copy(), inverse.copy()
@@ -46,7 +46,7 @@ def walk_on(
         k = min(int(uniforms[step, 0] * size), size - 1)
         move = 1 if uniforms[step, 1] < 0.5 else -1
         if abs(grid[k] + move) <= limit:  # beyond the edge the prior is zero: stay
-            s, a = places[k] // per_state, places[k] % per_state
+            s, a = cells[k] // per_state, cells[k] % per_state
             before, after = spacing * grid[k], spacing * (grid[k] + move)
             reward[s, a] = after
             is_played = per_state == 1 or actions[s] == a

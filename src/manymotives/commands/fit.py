@@ -160,7 +160,7 @@ def fit(
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
-            _check_place(out, resume=resume, force=force)
+            _check_out(out, resume=resume, force=force)
         given = {
             "task": task,
             "state": state,
@@ -181,7 +181,7 @@ def fit(
         )
         _introduce(speaker, inputs)
         if dry_run:
-            chosen_model.bind(inputs.place, inputs.demonstrations)  # what fit would refuse is refused here
+            chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
             what = f"{model.value} with {reward.value} rewards on {where.value}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
@@ -191,7 +191,7 @@ def fit(
             speaker.say("Compiling, this first time only: most of a minute.")
         began = time.monotonic()
         posterior = fit_in_blocks(
-            Run(chosen_model, inputs.place, inputs.demonstrations, chosen_method, seed=seed),
+            Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed),
             target,
             resume=resume and not force,
             every=checkpoint,
@@ -229,7 +229,7 @@ def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
     return kind(**given)
 
 
-def _check_place(out: Path | None, *, resume: bool, force: bool) -> None:
+def _check_out(out: Path | None, *, resume: bool, force: bool) -> None:
     """Before the work: whether the result can be written, and what is there already."""
     if out is None:
         raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
@@ -250,7 +250,7 @@ def _check_place(out: Path | None, *, resume: bool, force: bool) -> None:
 def _introduce(speaker: Speaker, inputs: Inputs) -> None:
     for line in inputs.lines():
         speaker.say(line)
-    for note in (*inputs.notes, *inputs.place.warnings, *inputs.demonstrations.warnings):
+    for note in (*inputs.notes, *inputs.dynamics.warnings, *inputs.demonstrations.warnings):
         speaker.say(f"! {note}", "yellow")
 
 
@@ -297,7 +297,7 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
             "draws": drawn.sizes["draw"],
             "mixing": posterior.data.attrs.get("mixing"),
             "warnings": list(posterior.warnings),
-            "wants_most": {str(name): str(place) for name, place in zip(posterior.tasks, states)},
+            "wants_most": {str(name): str(dynamics) for name, dynamics in zip(posterior.tasks, states)},
             **inputs.facts(),
         }
     )

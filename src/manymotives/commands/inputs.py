@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.estimation import estimate_environment, is_deterministic
@@ -28,7 +28,7 @@ SHORT = 5  # choices, below which a subject says little
 class Inputs:
     """What will be fitted, and what a person should know of it."""
 
-    place: Place  # a belief where no environment was given
+    dynamics: EnvironmentOrBelief  # a belief where no environment was given
     demonstrations: Demonstrations
     columns: Columns
     is_guess: bool  # at least one column was guessed
@@ -37,7 +37,7 @@ class Inputs:
 
     @property
     def environment(self) -> Environment:
-        return known_part(self.place)
+        return known_part(self.dynamics)
 
     def facts(self) -> dict[str, Any]:
         """What there is, in numbers."""
@@ -58,7 +58,7 @@ class Inputs:
             "actions": environment.num_actions,
             "discount": environment.discount,
             "environment_estimated": self.is_estimated,
-            "environment_uncertain": isinstance(self.place, DynamicsBelief),
+            "environment_uncertain": isinstance(self.dynamics, DynamicsBelief),
             "breaks": int((~demonstrations.follows).sum()) - demonstrations.num_episodes,
             "notes": list(self.notes),
         }
@@ -81,7 +81,7 @@ class Inputs:
     def _whence(self) -> str:
         if not self.is_estimated:
             return "given"
-        if isinstance(self.place, DynamicsBelief):
+        if isinstance(self.dynamics, DynamicsBelief):
             return "NOT GIVEN: it is inferred along with the rewards (--plug-in: taken as the data show it, quicker)"
         return "ESTIMATED from the data"
 
@@ -104,31 +104,31 @@ def read_inputs(
     said = list(notes)
     if columns.task is None:
         said.append("no column looks like the subject: everything is taken as one subject's. Name it with --task.")
-    place: Environment | None = None
+    dynamics: Environment | None = None
     if environment is not None:
-        place, more = _environment(environment, columns, discount, terminal)
+        dynamics, more = _environment(environment, columns, discount, terminal)
         said += more
-    demonstrations = read_demonstrations(choices, place, **columns._asdict())
+    demonstrations = read_demonstrations(choices, dynamics, **columns._asdict())
     belief = None
-    if place is None:
+    if dynamics is None:
         ends = _known(terminal, demonstrations.states)
         if not (plug_in or history or is_deterministic(demonstrations)):
             belief = DynamicsBelief.from_demonstrations(demonstrations, discount=discount, terminal=ends)
-            place = belief.mean
+            dynamics = belief.mean
         else:
-            place, demonstrations = estimate_environment(demonstrations, discount=discount, terminal=ends)
+            dynamics, demonstrations = estimate_environment(demonstrations, discount=discount, terminal=ends)
     elif plug_in:
         raise InputError("--plug-in is for runs without --environment: this one is given. Leave one of them out.")
     if coordinates is not None:
-        places = _places(coordinates, place.states)
-        place, belief = place.with_coordinates(places), belief and belief.with_coordinates(places)
-    said += _remarks(place, demonstrations, is_estimated=environment is None)
+        positions = _positions(coordinates, dynamics.states)
+        dynamics, belief = dynamics.with_coordinates(positions), belief and belief.with_coordinates(positions)
+    said += _remarks(dynamics, demonstrations, is_estimated=environment is None)
     if history:
         firsts = np.unique(demonstrations.state[~demonstrations.follows])
-        place = place.with_memory([demonstrations.states[s] for s in firsts])
-        demonstrations = demonstrations.with_memory(place)
+        dynamics = dynamics.with_memory([demonstrations.states[s] for s in firsts])
+        demonstrations = demonstrations.with_memory(dynamics)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
-    return Inputs(belief or place, demonstrations, columns, is_guess, environment is None, tuple(said))
+    return Inputs(belief or dynamics, demonstrations, columns, is_guess, environment is None, tuple(said))
 
 
 def _environment(
@@ -157,7 +157,7 @@ def _known(typed: Sequence[str], names: Sequence[Label]) -> list[Label]:
     return [by_text.get(text, text) for text in typed]
 
 
-def _places(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, float]]:
+def _positions(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, float]]:
     """Where to draw states: a table with the columns state, x, y."""
     table = read_table(path, names=[["state"]], others=["x", "y"])
     for axis in ("x", "y"):

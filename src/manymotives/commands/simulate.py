@@ -58,32 +58,34 @@ def simulate(
             )
         if concentration <= 0:
             raise InputError(f"--concentration must be positive; found {concentration}.")
-        place = _world(world, size, slip, discount, seed)
+        environment = _world(world, size, slip, discount, seed)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))  # not what simulates the choices
-        rewards = rng.dirichlet(np.full(place.num_states, concentration), size=subjects)
+        rewards = rng.dirichlet(np.full(environment.num_states, concentration), size=subjects)
         names = [f"subject {number + 1}" for number in range(subjects)]
         rule = Softmax(inverse_temperature=inverse_temperature)
-        chosen = simulated(place, rewards, rule, steps=steps, episodes=episodes, seed=seed, tasks=names)
+        chosen = simulated(environment, rewards, rule, steps=steps, episodes=episodes, seed=seed, tasks=names)
         truth = pd.DataFrame(
             {
-                "subject": np.repeat(names, place.num_states),
-                "state": np.tile(np.array(place.states, dtype=object), subjects),
+                "subject": np.repeat(names, environment.num_states),
+                "state": np.tile(np.array(environment.states, dtype=object), subjects),
                 "reward": rewards.ravel(),
                 "inverse_temperature": inverse_temperature,
             }
         )
         tables = {
             "choices": chosen.to_frame().rename(columns={"task": "subject"}),
-            "environment": place.to_frame(),
+            "environment": environment.to_frame(),
             "truth": truth,
         }
-        if place.coordinates is not None:
-            x, y = place.coordinates.T
-            tables["coordinates"] = pd.DataFrame({"state": list(place.states), "x": x, "y": y})
+        if environment.coordinates is not None:
+            x, y = environment.coordinates.T
+            tables["coordinates"] = pd.DataFrame({"state": list(environment.states), "x": x, "y": y})
         out.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
             write_table(table, out / f"{name}.csv")
-        speaker.say(f"{subjects} subjects, {chosen.num_steps:,} choices, {place.num_states} states; written to {out}:")
+        speaker.say(
+            f"{subjects} subjects, {chosen.num_steps:,} choices, {environment.num_states} states; written to {out}:"
+        )
         for name, table in tables.items():
             speaker.say(f"  {name}.csv  {len(table):,} rows")
         drawn = " --coordinates " + str(out / "coordinates.csv") if "coordinates" in tables else ""
@@ -97,7 +99,7 @@ def simulate(
                 "files": [f"{name}.csv" for name in tables],
                 "subjects": subjects,
                 "choices": chosen.num_steps,
-                "states": place.num_states,
+                "states": environment.num_states,
             }
         )
 

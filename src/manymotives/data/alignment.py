@@ -38,12 +38,12 @@ def aligned(values: Any, what: str, **axes: Sequence[Label] | None) -> Any:
         axes.pop("task")  # a single task
     if array.ndim < len(axes):
         return array  # too few axes: whoever asked says so
-    for place, (name, wanted) in enumerate(axes.items(), array.ndim - len(axes)):
-        theirs = labels[place]
+    for position, (name, wanted) in enumerate(axes.items(), array.ndim - len(axes)):
+        theirs = labels[position]
         if wanted is None or theirs is None:
             continue
         order = order_of(theirs, wanted, name, what, others=[each for each in labels if each is not theirs])
-        array = array if order is None else np.take(array, order, axis=place)
+        array = array if order is None else np.take(array, order, axis=position)
     return array
 
 
@@ -65,7 +65,7 @@ def order_of(
         twice = next(label for number, label in enumerate(labels) if label in labels[:number])
         raise InputError(f"{what}: the label {quoted(twice)} stands for more than one {name}. Labels must differ.")
     for form in (lambda label: label, str):
-        number = {form(label): place for place, label in enumerate(labels)}
+        number = {form(label): position for position, label in enumerate(labels)}
         if len(number) == len(labels) == len(wanted) and all(form(label) in number for label in wanted):
             return np.array([number[form(label)] for label in wanted])
     if list(labels) == list(range(len(labels))):
@@ -98,8 +98,8 @@ def labelled(values: Any, *last: str) -> Labelled:
     if not isinstance(values, pd.Series | pd.DataFrame):
         names = [str(name) for name in getattr(values, "column_names", None) or values.columns]
         if hasattr(values, "rename_columns"):  # of Arrow's tables, which allow names that come twice
-            values = values.rename_columns([str(place) for place in range(len(names))])
-        nameless = names == [f"column_{place}" for place in range(len(names))]  # as polars calls them
+            values = values.rename_columns([str(position) for position in range(len(names))])
+        nameless = names == [f"column_{position}" for position in range(len(names))]  # as polars calls them
         return Labelled(_cells(values), (None, None), (None, None if nameless else list[Label](names)))
     axes = (values.index,) if isinstance(values, pd.Series) else (values.index, values.columns)
     return Labelled(

@@ -355,18 +355,18 @@ class DynamicsBelief:
         return made
 
 
-Place = Environment | DynamicsBelief  # what agents acted in, as far as it is known
+EnvironmentOrBelief = Environment | DynamicsBelief  # what agents acted in, as far as it is known
 
 
-def known_part(place: Place) -> Environment:
+def known_part(dynamics: EnvironmentOrBelief) -> Environment:
     """An environment as it is; of a belief, its mean: names, which actions exist where, and what to expect."""
-    return place.mean if isinstance(place, DynamicsBelief) else place
+    return dynamics.mean if isinstance(dynamics, DynamicsBelief) else dynamics
 
 
-def split_environment(place: Place) -> tuple[DynamicsBelief | None, Environment]:
+def split_environment(dynamics: EnvironmentOrBelief) -> tuple[DynamicsBelief | None, Environment]:
     """What is not known of the environment, if anything is uncertain, and what is."""
-    belief = place if isinstance(place, DynamicsBelief) and place.is_uncertain.any() else None
-    return belief, known_part(place)
+    belief = dynamics if isinstance(dynamics, DynamicsBelief) and dynamics.is_uncertain.any() else None
+    return belief, known_part(dynamics)
 
 
 def _freeze(belief: DynamicsBelief, mean: Environment, concentration: sp.csr_array, seen: np.ndarray) -> None:

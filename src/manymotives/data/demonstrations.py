@@ -86,8 +86,8 @@ class Demonstrations:
                 row = int(np.flatnonzero(table[word].isna())[0])
                 raise RowError(f"column {quoted(column_name(wanted[word]))} is empty in ", (row,), ". Fill it in.")
         if environment is None:
-            places = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
-            states = _sorted_labels(pd.concat(places))
+            seen = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
+            states = _sorted_labels(pd.concat(seen))
             actions = _sorted_labels(table["action"])
         else:
             states, actions = environment.states, environment.actions

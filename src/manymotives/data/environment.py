@@ -369,8 +369,10 @@ def _checked_own_reward(reward: Any, states: tuple[Label, ...], actions: tuple[L
 
 
 def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray:
-    places = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
+    positions = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
     num_states = len(states)
-    if places.shape != (num_states, 2) or not np.isfinite(places).all():
-        raise InputError(f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(places.shape)}.")
-    return read_only(places)
+    if positions.shape != (num_states, 2) or not np.isfinite(positions).all():
+        raise InputError(
+            f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(positions.shape)}."
+        )
+    return read_only(positions)

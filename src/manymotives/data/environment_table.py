@@ -14,7 +14,7 @@ SHOWN = 3  # rows named where many belong together
 
 def check_moves(
     moves: pd.DataFrame,
-    places: tuple[np.ndarray, np.ndarray, np.ndarray],
+    indices: tuple[np.ndarray, np.ndarray, np.ndarray],
     probabilities: np.ndarray,
     terminal: Sequence[Label],
     next_state_column: str,
@@ -22,10 +22,10 @@ def check_moves(
 ) -> None:
     """Refuse moves listed twice, numbers that are no probabilities or do not sum to 1, and states that are never left.
 
-    `moves` has the columns state, action, next_state, and the users' rows as its index; `places` are the same three as
+    `moves` has the columns state, action, next_state, and the users' rows as its index; `indices` are the same three as
     indices. What is listed for terminal states is never used, and not looked at.
     """
-    here, act, there = places
+    here, act, there = indices
     column, rows = f"column {quoted(probability_column)}, ", moves.index.to_numpy()
     again = np.flatnonzero(pd.DataFrame({"here": here, "act": act, "there": there}).duplicated())
     if again.size:

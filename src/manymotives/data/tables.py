@@ -76,8 +76,8 @@ def _joined(columns: list[pd.Series], names: list[str]) -> pd.Series:
             continue
         words = []
         for _, values in reversed(parts):
-            each, place = divmod(each, len(values))
-            words.append(str(values[place]))
+            each, position = divmod(each, len(values))
+            words.append(str(values[position]))
         texts.append(BETWEEN.join(reversed(words)))
     known = [text for text in texts if text is not None]
     if len(set(known)) < len(known):
@@ -87,9 +87,9 @@ def _joined(columns: list[pd.Series], names: list[str]) -> pd.Series:
             "commas out of their values."
         )
     categories = pd.Index(known, dtype=object)
-    places = np.cumsum([text is not None for text in texts]) - 1
-    places[[text is None for text in texts]] = -1
-    return pd.Series(pd.Categorical.from_codes(places[codes], categories=categories))
+    positions = np.cumsum([text is not None for text in texts]) - 1
+    positions[[text is None for text in texts]] = -1
+    return pd.Series(pd.Categorical.from_codes(positions[codes], categories=categories))
 
 
 def _names(ours: str, theirs: Any) -> list[str]:
@@ -120,7 +120,7 @@ def _without_repeated(frame: Any, asked: Collection[str], kind: str) -> Any:
         )
     if len(set(names)) == len(names):
         return frame
-    kept = [place for place, name in enumerate(names) if name in asked]
+    kept = [position for position, name in enumerate(names) if name in asked]
     return frame.iloc[:, kept] if isinstance(frame, pd.DataFrame) else frame.select(kept)
 
 

@@ -47,9 +47,9 @@ def draw(panel: Panel, curves: pd.DataFrame, folder: Path) -> list[str]:
             axes.tick_params(labelsize=8)
         for axes in grid[len(readings) :]:
             axes.set_axis_off()
-        for place, axes in enumerate(grid[: len(readings)]):
-            axes.set_xlabel(panel.look.x if place + ACROSS >= len(readings) else "", fontsize=9)
-            axes.set_ylabel(panel.look.y if place % ACROSS == 0 else "", fontsize=9)
+        for position, axes in enumerate(grid[: len(readings)]):
+            axes.set_xlabel(panel.look.x if position + ACROSS >= len(readings) else "", fontsize=9)
+            axes.set_ylabel(panel.look.y if position % ACROSS == 0 else "", fontsize=9)
         handles = grid[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
         _save(figure, folder, f"{panel.name}-readings")
@@ -74,13 +74,13 @@ def _curves(axes: Axes, look: Look, curves: pd.DataFrame) -> None:
             "label": series,
         }
         if (part["x"] == 0).all():
-            places = np.array([points.min(), points.max()])
+            positions = np.array([points.min(), points.max()])
             means, errors = (np.repeat(part[name].to_numpy(), 2) for name in ("mean", "standard_error"))
         else:
-            places, means, errors = (part[name].to_numpy() for name in ("x", "mean", "standard_error"))
+            positions, means, errors = (part[name].to_numpy() for name in ("x", "mean", "standard_error"))
         span = points.max() / points.min()
-        places = places * span**offset if look.log_x else places + (points.max() - points.min()) * offset
-        axes.errorbar(places, means, yerr=errors, **style)
+        positions = positions * span**offset if look.log_x else positions + (points.max() - points.min()) * offset
+        axes.errorbar(positions, means, yerr=errors, **style)
     if look.log_x:
         axes.set_xscale("log")
     ticks = sorted(set(points))

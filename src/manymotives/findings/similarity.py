@@ -70,7 +70,7 @@ class Similarity:
     upper: np.ndarray
     nearest: np.ndarray  # [M] whom each resembles most, in expectation
     nearest_probability: np.ndarray  # [M] how often, over draws
-    places: np.ndarray  # [M, 2] the map: distances as well as the plane can show them
+    positions: np.ndarray  # [M, 2] the map: distances as well as the plane can show them
     shown: float  # correlation of distances on the map with the distances themselves
     order: np.ndarray  # [M] so that those alike stand together
     clusters: Clusters
@@ -154,9 +154,9 @@ def _described(draws: np.ndarray, who: tuple[str, ...], left_out: int, seed: int
     alone = draws + np.diag(np.full(len(who), np.inf))
     nearest = (expected + np.diag(np.full(len(who), np.inf))).argmin(axis=1)
     clusters = clusters_of(draws, seed=seed)
-    places = _scaled(expected)[:, :2]
-    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
-    shown = _correlation(squareform(expected, checks=False), pdist(places))
+    positions = _scaled(expected)[:, :2]
+    positions = np.pad(positions, ((0, 0), (0, 2 - positions.shape[1])))
+    shown = _correlation(squareform(expected, checks=False), pdist(positions))
     order = leaves_list(linkage(squareform(expected, checks=False), "average")) if len(who) > 2 else np.arange(len(who))
     return Similarity(
         who=who,
@@ -166,7 +166,7 @@ def _described(draws: np.ndarray, who: tuple[str, ...], left_out: int, seed: int
         upper=upper,
         nearest=nearest,
         nearest_probability=(alone.argmin(axis=2) == nearest).mean(axis=0),
-        places=places,
+        positions=positions,
         shown=shown,
         order=order[np.argsort(clusters.group[order], kind="stable")],
         clusters=clusters,

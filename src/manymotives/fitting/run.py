@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from manymotives.data.belief import DynamicsBelief, Place, split_environment
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
@@ -39,7 +39,7 @@ class Run:
         self.method = self.kind.default_method() if method is None else method
         _check_method(self.method, model)
         for word, value, kind, name in (
-            ("environment", environment, Place, "mm.Environment, or mm.DynamicsBelief"),
+            ("environment", environment, EnvironmentOrBelief, "mm.Environment, or mm.DynamicsBelief"),
             ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),
         ):
             if not isinstance(value, kind):

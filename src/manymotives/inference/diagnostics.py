@@ -49,19 +49,19 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
     with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
         if watched.sizes["chain"] > 1:
             diagnostic = nested_rhat if watched.sizes["chain"] >= MANY_CHAINS else rhat
-            worst, place, bad, count = _worst(_piecewise(diagnostic, watched), largest=True, limit=RHAT)
+            worst, quantity, bad, count = _worst(_piecewise(diagnostic, watched), largest=True, limit=RHAT)
             figures["rhat"] = worst
             if not worst <= RHAT:
                 found.append(
-                    f"the chains disagree: R-hat is {worst:.3f} for {place}, and above {RHAT} for {bad} of {count} "
+                    f"the chains disagree: R-hat is {worst:.3f} for {quantity}, and above {RHAT} for {bad} of {count} "
                     f"quantities. Do not trust those. {remedy}"
                 )
         for kind in ("bulk", "tail"):
-            worst, place, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
+            worst, quantity, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
             figures[kind] = worst
             if not worst >= EFFECTIVE:
                 found.append(
-                    f"few independent draws: the {kind} effective sample size is {worst:.0f} for {place}, and below "
+                    f"few independent draws: the {kind} effective sample size is {worst:.0f} for {quantity}, and below "
                     f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
                 )
     return Mixing(tuple(found), **figures)
@@ -136,10 +136,10 @@ def policy_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
     some = np.flatnonzero(unseen.any(axis=1))
     if len(some):
         worst = some[np.argmax(unseen[some].sum(axis=1))]
-        places = counts["state"].values[unseen[worst]]
+        states = counts["state"].values[unseen[worst]]
         found.append(
             f"{len(some)} of {len(unseen)} tasks were never seen to choose in states where others were; their policies "
-            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {_counted(places, 'state')}."
+            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {_counted(states, 'state')}."
         )
     return tuple(found)
 
@@ -219,7 +219,7 @@ def _piecewise(diagnostic: Callable[..., xr.Dataset], draws: xr.Dataset, **optio
 
 def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, str, int, int]:
     """The worst value, where it is, how many lie beyond the limit, of how many; constants do not count."""
-    extreme, place, bad, count = (-np.inf if largest else np.inf), "nothing", 0, 0
+    extreme, quantity, bad, count = (-np.inf if largest else np.inf), "nothing", 0, 0
     for name, array in values.data_vars.items():
         flat = array.values.ravel()
         known = np.isfinite(flat)
@@ -232,10 +232,10 @@ def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, s
             extreme = float(flat[index])
             where = np.unravel_index(index, array.shape)
             labels = ", ".join(f"{dim} {array[dim].values[i]}" for dim, i in zip(array.dims, where))
-            place = f"{str(name).replace('_', ' ')} ({labels})" if labels else str(name).replace("_", " ")
+            quantity = f"{str(name).replace('_', ' ')} ({labels})" if labels else str(name).replace("_", " ")
     if count == 0:
         extreme = 1.0 if largest else np.inf
-    return extreme, place, bad, count
+    return extreme, quantity, bad, count
 
 
 def _counted(names: np.ndarray, word: str) -> str:

@@ -67,8 +67,8 @@ def read_demonstrations(
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
     """
-    places = [*_each(state), *_each(next_state)]
-    names = [places, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
+    positions = [*_each(state), *_each(next_state)]
+    names = [positions, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
     table = read_table(path, names=names, others=_each(step))
     if environment is not None:
         for columns, known in (
@@ -188,8 +188,8 @@ def _readable(path: Path) -> Iterator[None]:
 
 def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataFrame:
     """The wanted columns of a text table, as categories: each distinct text is kept once, however long the table."""
-    places = [place for place, name in enumerate(form.columns) if name and (wanted is None or name in wanted)]
-    labels = [str(place) for place in range(len(form.columns))]  # names may be missing; places are not
+    positions = [position for position, name in enumerate(form.columns) if name and (wanted is None or name in wanted)]
+    labels = [str(position) for position in range(len(form.columns))]  # names may be missing; places are not
     skipped: list[int] = []
 
     def not_a_row(row: Any) -> str:
@@ -214,7 +214,7 @@ def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataF
                 invalid_row_handler=not_a_row,
             ),
             pyarrow.csv.ConvertOptions(
-                include_columns=[labels[place] for place in places],
+                include_columns=[labels[position] for position in positions],
                 column_types=dict.fromkeys(labels, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
                 null_values=[""],  # "NA" is a name
                 strings_can_be_null=True,
@@ -223,15 +223,17 @@ def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataF
         ).to_pandas(self_destruct=True, split_blocks=True)  # or the table is held twice
     except pyarrow.ArrowInvalid as error:
         if "Empty CSV file" in str(error) or "Could not skip initial" in str(error):  # nothing below the header
-            table = pd.DataFrame({labels[place]: pd.Categorical([]) for place in places})
+            table = pd.DataFrame({labels[position]: pd.Categorical([]) for position in positions})
         else:
             raise InputError(_damage(path, form, str(error))) from None
     pyarrow.default_memory_pool().release_unused()
-    table.columns = pd.Index([form.columns[place] for place in places])
+    table.columns = pd.Index([form.columns[position] for position in positions])
     # what was skipped, as places among the rows that were not
     rows = np.delete(np.arange(len(table) + len(skipped)), np.array(skipped, dtype=int) - HEADER)
     table.index = pd.Index(rows + HEADER) if skipped else pd.RangeIndex(HEADER, HEADER + len(table))
-    empty = np.logical_and.reduce([column.isna().to_numpy() for _, column in table.items()]) if places else np.array([])
+    empty = (
+        np.logical_and.reduce([column.isna().to_numpy() for _, column in table.items()]) if positions else np.array([])
+    )
     return table[~empty] if empty.any() else table
 
 
@@ -256,7 +258,7 @@ def _as_names(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
         # blanks around a name, and 7.0 for 7, make no other name
         values = [int(text.partition(".")[0]) if whole and text else text for text in texts[name]]
         names = list(dict.fromkeys(value for value in values if value != ""))
-        number = {value: place for place, value in enumerate(names)} | {"": -1}
+        number = {value: position for position, value in enumerate(names)} | {"": -1}
         codes = np.array([*(number[value] for value in values), -1], dtype=np.int32)[column.cat.codes.to_numpy()]
         kind = np.int64 if whole and names else object
         made[name] = pd.Series(

@@ -88,7 +88,7 @@ def _compared(file: Any, name: str) -> bool:
     line = file.read()
     if not line.startswith(b"\n" + MARK):
         file.seek(0)
-        if not _places(file, MARK):
+        if not _positions(file, MARK):
             return False
         raise _changed(name, "has lost its checksum")
     file.seek(0)
@@ -120,28 +120,28 @@ def _digest(file: Any, size: int | None = None) -> str:
 def _check_heaps(path: str | os.PathLike[str]) -> None:
     """Raise unless every entry of a collection of texts ends behind its beginning: HDF5 2.0 would search forever."""
     with open(path, "rb") as file:
-        for begin in _places(file, HEAP):
+        for begin in _positions(file, HEAP):
             file.seek(begin + len(HEAP))
             size = int.from_bytes(file.read(8), "little") - 16
             content = file.read(min(size, LARGEST_EXPANSION)) if size > 0 else b""
-            place = 0
-            while place + ENTRY.size <= len(content):
-                number, length = ENTRY.unpack_from(content, place)
+            position = 0
+            while position + ENTRY.size <= len(content):
+                number, length = ENTRY.unpack_from(content, position)
                 step = ENTRY.size + -(-length // 8) * 8 if number else length  # what is free counts its own entry
-                if step < ENTRY.size or place + step > len(content):
+                if step < ENTRY.size or position + step > len(content):
                     raise _Refused("its texts are damaged.")
-                place += step
+                position += step
 
 
-def _places(file: Any, mark: bytes) -> list[int]:
+def _positions(file: Any, mark: bytes) -> list[int]:
     """Where some bytes occur in a file."""
     found, begin, before = [], 0, b""
     while part := file.read(2**20):
         content = before + part
-        place = content.find(mark)
-        while place >= 0:
-            found.append(begin - len(before) + place)
-            place = content.find(mark, place + 1)
+        position = content.find(mark)
+        while position >= 0:
+            found.append(begin - len(before) + position)
+            position = content.find(mark, position + 1)
         begin, before = begin + len(part), content[1 - len(mark) :]
     return found
 
@@ -149,17 +149,17 @@ def _places(file: Any, mark: bytes) -> list[int]:
 def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[int, ...]]:
     """Variables with their shapes, if groups, variables and attributes are such as a run has, and fit in the file."""
     groups, variables = [(file.id, "/")], []
-    for group, place in groups:  # grows: the root's groups, and no further
+    for group, position in groups:  # grows: the root's groups, and no further
         if group.get_num_objs() > MOST_OBJECTS:
-            raise _Refused(f"group {place!r} has {group.get_num_objs():,} members.")
+            raise _Refused(f"group {position!r} has {group.get_num_objs():,} members.")
         for link in group:
-            where = place + link.decode(errors="replace")
+            where = position + link.decode(errors="replace")
             if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
                 raise _Refused(f"{where!r} is a link to another place or file. Copy what it leads to into the file.")
             kind = h5py.h5o.get_info(group, link).type
-            if kind == h5py.h5o.TYPE_DATASET and place != "/":
+            if kind == h5py.h5o.TYPE_DATASET and position != "/":
                 variables.append((h5py.h5d.open(group, link), where))
-            elif kind == h5py.h5o.TYPE_GROUP and place == "/":
+            elif kind == h5py.h5o.TYPE_GROUP and position == "/":
                 groups.append((h5py.h5g.open(group, link), f"{where}/"))
             else:
                 raise _Refused(f"{where!r} is where no run has anything: runs have groups, and variables in them.")

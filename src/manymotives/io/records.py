@@ -88,7 +88,7 @@ def from_record(record: Any) -> Any:
 
 def _labelled(record: dict[str, Any]) -> xr.DataArray:
     """An array with the labels that it had; labels of several parts are lists in a file."""
-    dims = [dim or f"axis_{place}" for place, dim in enumerate(record["dims"])]
+    dims = [dim or f"axis_{position}" for position, dim in enumerate(record["dims"])]
     coordinates = {}
     for dim, labels in zip(dims, record["labels"]):
         if labels is not None:

@@ -59,11 +59,11 @@ def form_of(path: Path) -> TextForm:
 def _first_line(text: str) -> str:
     """Up to the first end of line that is not inside quotation marks."""
     inside = False
-    for place, sign in enumerate(text):
+    for position, sign in enumerate(text):
         if sign == '"':
             inside = not inside
         elif sign in "\r\n" and not inside:
-            return text[:place]
+            return text[:position]
     return text
 
 

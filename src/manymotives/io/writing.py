@@ -15,9 +15,9 @@ NUMBER = re.compile(r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$")
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """A table as CSV in UTF-8, in place of what was there; names that look like formulas get an apostrophe in front."""
     safe = table.rename(columns=harmless)
-    for place, column in enumerate(safe.columns):
-        if not pd.api.types.is_numeric_dtype(safe.dtypes.iloc[place]):
-            safe = safe.assign(**{column: [harmless(value) for value in safe.iloc[:, place]]})
+    for position, column in enumerate(safe.columns):
+        if not pd.api.types.is_numeric_dtype(safe.dtypes.iloc[position]):
+            safe = safe.assign(**{column: [harmless(value) for value in safe.iloc[:, position]]})
     with whole_file(path) as temporary:
         safe.to_csv(temporary, index=False)
 

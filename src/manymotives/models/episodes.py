@@ -34,8 +34,8 @@ class EpisodeCounts:
         table = np.stack(
             [demonstrations.episode[made], owner * num_states + demonstrations.state[made], demonstrations.action[made]]
         )
-        (episode, place, action), times = np.unique(table, axis=1, return_counts=True)
-        visited, row = np.unique(place, return_inverse=True)
+        (episode, position, action), times = np.unique(table, axis=1, return_counts=True)
+        visited, row = np.unique(position, return_inverse=True)
         first = np.flatnonzero(np.append(True, np.diff(episode) > 0)) if len(episode) else np.array([], dtype=np.int64)
         task, state = np.divmod(visited, num_states)
         return cls(demonstrations.num_episodes, task, state, row.reshape(-1), action, times, first, episode[first])

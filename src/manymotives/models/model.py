@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from manymotives.data.belief import Place, known_part
+from manymotives.data.belief import EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.io.records import Recorded
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
@@ -25,7 +25,7 @@ class Model(Recorded, ABC):
 
     target_type: ClassVar[type]  # what `bind` returns; methods say which they sample from
 
-    def bind(self, environment: Place, demonstrations: Demonstrations) -> Any:
+    def bind(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Any:
         """The posterior of this model for these data, up to a constant: what methods sample from."""
         counts, tasks = checked_choices(known_part(environment), demonstrations), demonstrations.tasks
         if self.is_separate:
@@ -35,7 +35,7 @@ class Model(Recorded, ABC):
         return self.target(environment, tasks, counts)
 
     @abstractmethod
-    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> Any:
+    def target(self, environment: EnvironmentOrBelief, tasks: tuple[Any, ...], counts: np.ndarray) -> Any:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from manymotives.data.belief import DynamicsBelief, Place, split_environment
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.model import Model
@@ -208,7 +208,7 @@ class PolicyOptimalityModel(Model):
         """Whether what one task did says nothing about another."""
         return not (self.shares_rewards or self.is_pooled or isinstance(self.policy.concentration, Prior))
 
-    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> OptimalityTarget:
+    def target(self, environment: EnvironmentOrBelief, tasks: tuple[Any, ...], counts: np.ndarray) -> OptimalityTarget:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         belief, known = split_environment(environment)
         if isinstance(self.reward, RewardSet):

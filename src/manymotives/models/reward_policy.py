@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from manymotives.data.alignment import aligned
-from manymotives.data.belief import Place, split_environment
+from manymotives.data.belief import EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
@@ -81,12 +81,12 @@ class RewardPolicyModel(Model):
             )
         return ()
 
-    def bind(self, environment: Place, demonstrations: Demonstrations) -> Target:
+    def bind(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data, up to a constant."""
         episodes = EpisodeCounts.of(demonstrations, pooled=self.is_pooled)
         return replace(super().bind(environment, demonstrations), episodes=episodes)
 
-    def target(self, environment: Place, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
+    def target(self, environment: EnvironmentOrBelief, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
         """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
         belief, environment = split_environment(environment)
         reward, on = self.reward, self.reward.on

@@ -226,9 +226,9 @@ class RewardSet(Recorded):
         _, first, times = np.unique(rewards.reshape(len(rewards), -1), axis=0, return_index=True, return_counts=True)
         if len(first) < len(rewards):
             again = rewards[first[np.argmax(times)]]
-            places = [str(i) for i, reward in enumerate(rewards) if np.array_equal(reward, again)]
+            positions = [str(i) for i, reward in enumerate(rewards) if np.array_equal(reward, again)]
             raise InputError(
-                f"RewardSet: rewards {' and '.join(places[:3])} are the same. Give one, with their weights together."
+                f"RewardSet: rewards {' and '.join(positions[:3])} are the same. Give one, with their weights together."
             )
         weights = np.full(len(rewards), 1.0) if self.weights is None else self._numbers(len(rewards))
         weights = weights / weights.max()

@@ -111,13 +111,13 @@ def discounted_visits(transitions, policies, k, inverses, slot, columns):
         pivot = 1.0 / inverses[slot, p, p]
         inverses[slot, p, p] = 1.0
         for block in range(columns):
-            place = base + p * columns + block
-            store(inverses, place, load(inverses, place) * spread(pivot))
+            position = base + p * columns + block
+            store(inverses, position, load(inverses, position) * spread(pivot))
         for s in range(num_states):
             if s != p:
                 factor = spread(-inverses[slot, s, p])
                 inverses[slot, s, p] = 0.0
                 for block in range(columns):
-                    place = base + s * columns + block
-                    cleared = fused(factor, load(inverses, base + p * columns + block), load(inverses, place))
-                    store(inverses, place, cleared)
+                    position = base + s * columns + block
+                    cleared = fused(factor, load(inverses, base + p * columns + block), load(inverses, position))
+                    store(inverses, position, cleared)

@@ -68,10 +68,10 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
             f"rewards on {on.replace('_', '–')}s must have the shape {described}; found {list(values.shape)}.{hint}"
         )
     if not is_jax and values.size and not (values.max() < REWARD_LIMIT and values.min() > -REWARD_LIMIT):
-        place = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
-        state = environment.states[place[-len(expected)]]
+        position = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
+        state = environment.states[position[-len(expected)]]
         raise InputError(
-            f"the reward of state {quoted(state)} is {values[tuple(place)]:g}. Rewards are finite numbers."
+            f"the reward of state {quoted(state)} is {values[tuple(position)]:g}. Rewards are finite numbers."
         )
     if on == "state":
         return Rewards(values[..., None], values.shape[:-1], is_jax)

@@ -127,8 +127,8 @@ def spread(typing_context, number):
 
 
 @intrinsic
-def spread_from(typing_context, array, place):
-    """The place-th number of a contiguous array in every lane, without the checks of ordinary indexing."""
+def spread_from(typing_context, array, position):
+    """Number `position` of a contiguous array in every lane, without the checks of ordinary indexing."""
 
     def generate(context, builder, signature, arguments):
         data = _data(context, builder, signature.args[0], arguments[0])

@@ -30,8 +30,8 @@ def axes_for(axes: Axes | None, shape: tuple[int, ...]) -> Axes:
 def label_axes(axes: Axes, tasks: tuple[Label, ...], states: tuple[Label, ...]) -> None:
     for set_ticks, names in ((axes.set_xticks, states), (axes.set_yticks, tasks)):
         step = -(-len(names) // 40)  # more than forty names cannot be read
-        places: Any = range(0, len(names), step)
-        set_ticks(list(places), [written(names[place]) for place in places])
+        positions: Any = range(0, len(names), step)
+        set_ticks(list(positions), [written(names[position]) for position in positions])
     axes.tick_params(axis="x", rotation=90 if max(len(str(name)) for name in states) > 3 else 0)
     axes.set_xlim(-0.6, len(states) - 0.4)
     axes.set_ylim(len(tasks) - 0.4, -0.6)

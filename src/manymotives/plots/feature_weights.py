@@ -64,7 +64,7 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
     longest = max(len(written(found.who[i])) for i in chosen)
     size = (max(5.0, 2.5 * columns + 0.5 + 0.075 * longest), rows * min(11.0, 0.9 + 0.19 * (len(chosen) + top)) + 0.7)
     figure, panels = plt.subplots(rows, columns, figsize=size, sharey=True, squeeze=False, layout="constrained")
-    place = np.arange(len(chosen)) + 1.5 * top  # a gap between the population and its members
+    position = np.arange(len(chosen)) + 1.5 * top  # a gap between the population and its members
     for number, (panel, name) in enumerate(zip(panels.flat, found.features)):
         panel.axvspan(found.prior["lower"].iloc[number], found.prior["upper"].iloc[number], color="0.93", lw=0)
         panel.axvline(0.0, color="0.55", linewidth=0.8, linestyle="--")
@@ -74,51 +74,51 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
                 panel.hlines(0, row["prior_lower"], row["prior_upper"], color="0.8", linewidth=7)
             _interval(panel, np.zeros(1), [row[word] for word in ("mean", "lower", "upper")], COLOURS[5])
         values = [part[chosen, number] for part in (found.mean, found.lower, found.upper)]
-        _interval(panel, place, values, COLOURS[0], label="posterior mean and 95 %")
+        _interval(panel, position, values, COLOURS[0], label="posterior mean and 95 %")
         if truth is not None:
-            _diamonds(panel, truth[chosen, number], place)
+            _diamonds(panel, truth[chosen, number], position)
         panel.set_title(written(name, 30), fontsize=10)
         _tight(panel, found, number, chosen, truth)
     names = [written(found.who[i]) for i in chosen]
     step = -(-len(names) // SHOWN)
-    ticks = [*([0.0] * top), *place[::step]]
+    ticks = [*([0.0] * top), *position[::step]]
     small = 8 if len(names) <= 40 else 7
     for panel in panels[:, 0]:
         panel.set_yticks(ticks, [*([found.average_name] if top else []), *names[::step]], fontsize=small)
-    panels[0, 0].set_ylim(place[-1] + 0.7, -0.7)
+    panels[0, 0].set_ylim(position[-1] + 0.7, -0.7)
     _finish(figure, panels, found)
     return figure
 
 
 def _one_panel(found: FeatureWeights, who: int, truth: np.ndarray | None) -> Figure:
     """One task, or everybody: features in the rows, the prior as bars."""
-    place = np.arange(len(found.features))
-    size = (6.5, min(16.0, 1.7 + 0.32 * len(place)))
+    position = np.arange(len(found.features))
+    size = (6.5, min(16.0, 1.7 + 0.32 * len(position)))
     figure, panels = plt.subplots(figsize=size, squeeze=False, layout="constrained")
     panel = panels[0, 0]
-    panel.hlines(place, found.prior["lower"], found.prior["upper"], color="0.88", linewidth=8)
+    panel.hlines(position, found.prior["lower"], found.prior["upper"], color="0.88", linewidth=8)
     panel.axvline(0.0, color="0.55", linewidth=0.8, linestyle="--")
     values = [part[who] for part in (found.mean, found.lower, found.upper)]
-    _interval(panel, place, values, COLOURS[0], label="posterior mean and 95 %")
+    _interval(panel, position, values, COLOURS[0], label="posterior mean and 95 %")
     if truth is not None:
-        _diamonds(panel, truth[who], place)
-    step = -(-len(place) // SHOWN)
-    panel.set_yticks(place[::step], [written(name, 30) for name in found.features[::step]])
-    panel.set_ylim(len(place) - 0.4, -0.6)
+        _diamonds(panel, truth[who], position)
+    step = -(-len(position) // SHOWN)
+    panel.set_yticks(position[::step], [written(name, 30) for name in found.features[::step]])
+    panel.set_ylim(len(position) - 0.4, -0.6)
     panel.set_title(written(found.who[who]), fontsize=10)
     _finish(figure, panels, found)
     return figure
 
 
-def _interval(panel: Axes, place: np.ndarray, values: list[Any], colour: str, label: str | None = None) -> None:
+def _interval(panel: Axes, position: np.ndarray, values: list[Any], colour: str, label: str | None = None) -> None:
     """Means with lines from lower to upper ends."""
     mean, lower, upper = values
-    panel.hlines(place, lower, upper, color=colour, linewidth=1.5)
-    panel.plot(mean, place, "o", color=colour, markersize=4, label=label)
+    panel.hlines(position, lower, upper, color=colour, linewidth=1.5)
+    panel.plot(mean, position, "o", color=colour, markersize=4, label=label)
 
 
-def _diamonds(panel: Axes, truth: np.ndarray, place: np.ndarray) -> None:
-    panel.plot(truth, place, "D", markerfacecolor="none", color=COLOURS[1], markersize=5, label="truth")
+def _diamonds(panel: Axes, truth: np.ndarray, position: np.ndarray) -> None:
+    panel.plot(truth, position, "D", markerfacecolor="none", color=COLOURS[1], markersize=5, label="truth")
 
 
 def _tight(panel: Axes, found: FeatureWeights, number: int, chosen: np.ndarray, truth: np.ndarray | None) -> None:

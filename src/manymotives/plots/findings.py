@@ -58,7 +58,7 @@ def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -
     for group in range(alike.clusters.number):
         here = alike.clusters.group == group
         label = f"group {group + 1}" if alike.clusters.is_supported else None
-        x, y = alike.places[here].T
+        x, y = alike.positions[here].T
         axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.15)
@@ -74,17 +74,17 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
     """Names beside their points, each where it covers nothing; those without such a place are left out."""
     axes.figure.canvas.draw()  # points have no places on the paper before
     to_points = 72.0 / axes.figure.get_dpi()
-    spots = axes.transData.transform(alike.places) * to_points
+    spots = axes.transData.transform(alike.positions) * to_points
     left, bottom, right, top = np.array(axes.bbox.extents) * to_points
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]
-    for name, place, (x, y) in zip(alike.who, alike.places, spots):
+    for name, position, (x, y) in zip(alike.who, alike.positions, spots):
         text = written(name)
         wide = 4.6 * len(text)
         for dx, dy in ((6.0, -3.0), (-6.0 - wide, -3.0), (-wide / 2, 6.0), (-wide / 2, -13.0)):
             box = (x + dx, y + dy, x + dx + wide, y + dy + 8)
             inside = left < box[0] and box[2] < right and bottom < box[1] and box[3] < top
             if inside and all(box[2] < a or box[0] > c or box[3] < b or box[1] > d for a, b, c, d in taken):
-                axes.annotate(text, place, xytext=(dx, dy), textcoords="offset points", fontsize=8)
+                axes.annotate(text, position, xytext=(dx, dy), textcoords="offset points", fontsize=8)
                 taken.append(box)
                 break
 
@@ -94,12 +94,12 @@ def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
     if not hasattr(score, "table"):
         raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
     table = score.table
-    place = np.arange(len(table))
+    position = np.arange(len(table))
     if axes is None:
         _, axes = plt.subplots(figsize=(6.5, 1.4 + 0.34 * len(table)), layout="constrained")
     error = 1.96 * table["standard_error"].fillna(0.0)
-    axes.errorbar(table["log_likelihood"], place, xerr=error, fmt="o", color=COLOURS[0], markersize=5)
-    axes.set_yticks(place, [written(name, 40) for name in model_names(table)])
+    axes.errorbar(table["log_likelihood"], position, xerr=error, fmt="o", color=COLOURS[0], markersize=5)
+    axes.set_yticks(position, [written(name, 40) for name in model_names(table)])
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
@@ -169,13 +169,13 @@ def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     order = np.argsort(-draws.mean("sample").values)
     draws = draws.isel(task=order)
     low, high = draws.quantile([0.025, 0.975], dim="sample").values
-    place = np.arange(len(order))
+    position = np.arange(len(order))
     if axes is None:
         _, axes = plt.subplots(figsize=(6, min(16.0, 1.4 + 0.28 * len(order))), layout="constrained")
-    axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6)
-    axes.plot(draws.mean("sample"), place, "o", color=COLOURS[0], markersize=4.5)
+    axes.hlines(position, low, high, color=COLOURS[0], linewidth=1.6)
+    axes.plot(draws.mean("sample"), position, "o", color=COLOURS[0], markersize=4.5)
     step = -(-len(order) // 40)
-    axes.set_yticks(place[::step], [written(name) for name in draws["task"].values[::step]])
+    axes.set_yticks(position[::step], [written(name) for name in draws["task"].values[::step]])
     axes.invert_yaxis()
     axes.set_xlabel("inverse temperature, canonical scale")
     axes.set_title("How consistently they act")

@@ -47,7 +47,7 @@ def rewards(
     prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
     states = posterior.rewards["state"].values.tolist()
-    place = np.arange(len(states))
+    position = np.arange(len(states))
     columns = min(len(chosen), 4)
     rows = -(-len(chosen) // columns)
     size = (2.8 * columns + 0.4, rows * min(8.0, 1.0 + 0.22 * len(states)) + 0.6)
@@ -57,15 +57,15 @@ def rewards(
     for panel, name in zip(panels.flat, chosen):
         rows_of = frame[frame["task"] == name].set_index("state").loc[states]
         if not canonical:
-            panel.hlines(place, low, high, color="0.87", linewidth=7, label="prior, 95 %")
+            panel.hlines(position, low, high, color="0.87", linewidth=7, label="prior, 95 %")
         panel.hlines(
-            place, rows_of["lower"], rows_of["upper"], color=COLOURS[0], linewidth=1.6, label="posterior, 95 %"
+            position, rows_of["lower"], rows_of["upper"], color=COLOURS[0], linewidth=1.6, label="posterior, 95 %"
         )
-        panel.plot(rows_of["mean"], place, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
+        panel.plot(rows_of["mean"], position, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
         if truth is not None:
             panel.plot(
                 truth[names.index(name)],
-                place,
+                position,
                 "D",
                 markerfacecolor="none",
                 color=COLOURS[5],
@@ -74,7 +74,7 @@ def rewards(
             )
         panel.set_title(written(name), fontsize=10)
         step = -(-len(states) // 40)
-        panel.set_yticks(place[::step], [written(state) for state in states[::step]], fontsize=8)
+        panel.set_yticks(position[::step], [written(state) for state in states[::step]], fontsize=8)
     panels.flat[0].invert_yaxis()
     for panel in panels.flat[len(chosen) :]:
         panel.set_visible(False)
@@ -113,16 +113,16 @@ def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
     losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
     tasks = losses["task"].values.tolist()
-    place = np.arange(len(tasks))
+    position = np.arange(len(tasks))
     low, middle, high = losses.quantile([0.025, 0.5, 0.975], dim="sample").values
     before = posterior.data["prior"].dataset["optimality_gap"].quantile([0.025, 0.975]).values
     if axes is None:
         _, axes = plt.subplots(figsize=(6, min(16.0, 1.6 + 0.28 * len(tasks))), layout="constrained")
     axes.axvspan(*before, color="0.92", label="gap ε beforehand, 95 %")
-    axes.hlines(place, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
-    axes.plot(middle, place, "o", color=COLOURS[0], markersize=4.5, label="median")
+    axes.hlines(position, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
+    axes.plot(middle, position, "o", color=COLOURS[0], markersize=4.5, label="median")
     step = -(-len(tasks) // 40)
-    axes.set_yticks(place[::step], [written(task) for task in tasks[::step]])
+    axes.set_yticks(position[::step], [written(task) for task in tasks[::step]])
     axes.set_ylim(len(tasks) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
     unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"

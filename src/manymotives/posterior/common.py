@@ -295,11 +295,11 @@ class Posterior(ABC):
         on = self.model.reward.on
         if not self._draws_environments:
             return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature)
-        places = self._drawn_moves(which)
+        drawn = self._drawn_moves(which)
         soft = [None] * len(rewards) if inverse_temperature is None else list(inverse_temperature)
         found = [
-            plan(self._place(moves), reward, on=on, inverse_temperature=temperature)
-            for moves, reward, temperature in zip(places, rewards, soft, strict=True)
+            plan(self._environment_with(moves), reward, on=on, inverse_temperature=temperature)
+            for moves, reward, temperature in zip(drawn, rewards, soft, strict=True)
         ]
         return Plan(
             **{
@@ -321,7 +321,7 @@ class Posterior(ABC):
         drawn = self.data["posterior"].dataset["transition"].values
         return self.belief.complete(drawn.reshape(-1, drawn.shape[-1])[which])
 
-    def _place(self, moves: np.ndarray) -> Environment:
+    def _environment_with(self, moves: np.ndarray) -> Environment:
         assert self.belief is not None
         return self.belief.environment(moves)
 

@@ -148,10 +148,10 @@ class RewardPolicyPosterior(Posterior):
 
     def drawn_policies(self, task: int) -> np.ndarray:
         """What one task (by number) would do under each draw: π(a|s) [K, S, A]."""
-        place = {"task": task}
+        mine = {"task": task}
 
         def flat(values: xr.DataArray) -> np.ndarray:
-            own = values.isel(place if "task" in values.dims else {}).stack(sample=("chain", "draw"))
+            own = values.isel(mine if "task" in values.dims else {}).stack(sample=("chain", "draw"))
             return own.transpose("sample", ...).values
 
         reward = np.nan_to_num(flat(self.data["posterior"].dataset["reward"]))
@@ -185,11 +185,11 @@ class RewardPolicyPosterior(Posterior):
         made: dict[str, Any] = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
         if self.has_features:
             made["weight"] = (("chain", "draw", "feature"), u[:, : target.layout.num_rewards].reshape(*shape, -1))
-        for name, place, found in (
+        for name, position, found in (
             ("inverse_temperature", target.layout.temperature, target.temperatures),
             ("lapse", target.layout.lapse, target.lapses),
         ):
-            if place >= 0:
+            if position >= 0:
                 made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
         coordinates = {name: drawn[name] for name in (*dims, "feature") if name in drawn.coords}
         return xr.Dataset(made, coords=coordinates)
@@ -211,5 +211,5 @@ class RewardPolicyPosterior(Posterior):
         counts = self.data["observed_data"].dataset["counts"].values.astype(float)
         pooled = self.model.is_pooled
         tasks: tuple[Any, ...] = (EVERYBODY,) if pooled else self.tasks
-        place = self.belief or self.environment
-        return self.model.target(place, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)
+        dynamics = self.belief or self.environment
+        return self.model.target(dynamics, tasks, counts.sum(axis=0, keepdims=True) if pooled else counts)

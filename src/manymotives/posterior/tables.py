@@ -18,15 +18,15 @@ def selected(values: xr.DataArray, dim: str, names: Sequence[Label] | None) -> x
     if names is None:
         return values
     known = values[dim].values.tolist()
-    places = []
+    positions = []
     for name in names:
         label = name if name in known else str(name)  # names that netCDF cannot hold are kept as text
         if label not in known:
             raise InputError(f"there is no {dim} {name!r}.")
-        places.append(known.index(label))
-    if not places:
+        positions.append(known.index(label))
+    if not positions:
         raise InputError(f"{dim}s=[] leaves nothing to show.")
-    return values.isel({dim: places})
+    return values.isel({dim: positions})
 
 
 def described(values: xr.DataArray, level: float) -> xr.Dataset:

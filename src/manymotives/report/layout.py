@@ -24,7 +24,7 @@ def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | 
     weight = visits + 1e-3
     members = [
         [[int(s), round(float(weight[s] / weight[here].sum()), 4)] for s in here[np.argsort(-weight[here])]]
-        for here in (np.flatnonzero(owner == place) for place in range(len(spots)))
+        for here in (np.flatnonzero(owner == position) for position in range(len(spots)))
     ]
     moves = environment.matrix.tocoo()
     happens = moves.data > 0

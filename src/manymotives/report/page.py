@@ -64,8 +64,8 @@ def page(content: Content) -> str:
     )
     absent = {"environment"} if content.posterior.belief is None else set()
     absent |= {"features"} if content.weights is None else set()
-    places = [each for each in PLACES if each[0] not in absent]
-    links = [element("li", element("a", words, href=f"#{place}")) for place, words in places]
+    positions = [each for each in PLACES if each[0] not in absent]
+    links = [element("li", element("a", words, href=f"#{position}")) for position, words in positions]
     body = element(
         "body",
         page_head(content),

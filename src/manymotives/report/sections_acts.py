@@ -85,7 +85,7 @@ def policy_data(content: Content) -> dict[str, Any] | None:
     names = posterior.data["observed_data"].dataset["counts"]
     drawn = layout_of(environment, made.sum(axis=0))
     if drawn is not None and drawn["alone"]:  # places in the order of the states
-        drawn = drawn | {"xy": [drawn["xy"][place] for place in drawn["owner"]], "edges": _renumbered(drawn)}
+        drawn = drawn | {"xy": [drawn["xy"][position] for position in drawn["owner"]], "edges": _renumbered(drawn)}
     return {
         "who": [str(name) for name in sample.who],
         "states": [str(name) for name in names["state"].values],
@@ -109,5 +109,5 @@ def _per_cent(shares: np.ndarray) -> Any:
 
 def _renumbered(drawn: dict[str, Any]) -> list[list[int]]:
     """Edges between places as edges between the states that lie there, one each."""
-    state = {place: s for s, place in enumerate(drawn["owner"])}
+    state = {position: s for s, position in enumerate(drawn["owner"])}
     return [[state[a], state[b]] for a, b in drawn["edges"]]

@@ -189,9 +189,9 @@ def _subjects_figure(weights: FeatureWeights, content: Content) -> dict[str, Any
         order = np.argsort(-weights.mean[:, number], kind="stable")
         cut = len(order) > SUBJECTS
         shown = [*order[: SUBJECTS // 2], *order[-(SUBJECTS // 2) :]] if cut else order
-        for place, i in enumerate(shown):
+        for position, i in enumerate(shown):
             values = (_short(part[i, number]) for part in (weights.mean, weights.lower, weights.upper))
-            first = (place == 0 and rows) or (cut and place == SUBJECTS // 2)  # a line above it
+            first = (position == 0 and rows) or (cut and position == SUBJECTS // 2)  # a line above it
             rows.append([weights.who[i], *values, *prior, int(bool(first))])
         own = surest[(surest["feature"] == name) & (surest["probability"] >= 0.95)][:SUREST]
         found.append(

@@ -87,7 +87,9 @@ def in_short(content: Content) -> Markup:
     return element(
         "section",
         element("h2", "In short"),
-        element("ul", [element("li", said, " ", element("a", "more", href=f"#{place}")) for place, said in points]),
+        element(
+            "ul", [element("li", said, " ", element("a", "more", href=f"#{position}")) for position, said in points]
+        ),
         id="short",
     )
 

@@ -153,7 +153,7 @@ def _points(alike: Similarity) -> list[dict[str, Any]]:
             f"{per_cent(row.probability)} of draws"
             + (f"\ngroup {row.group} ({per_cent(row.sureness)} together)" if alike.clusters.is_supported else ""),
         }
-        for (x, y), row in zip(alike.places, records(frame))
+        for (x, y), row in zip(alike.positions, records(frame))
     ]
 
 

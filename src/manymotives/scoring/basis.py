@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from manymotives.data.belief import DynamicsBelief, Place
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.estimation import is_estimated, is_left_out
@@ -26,10 +26,14 @@ class Basis:
 
     @classmethod
     def of(
-        cls, places: dict[str, Place], demonstrations: Demonstrations, held_out: np.ndarray, scored: np.ndarray
+        cls,
+        dynamics_of: dict[str, EnvironmentOrBelief],
+        demonstrations: Demonstrations,
+        held_out: np.ndarray,
+        scored: np.ndarray,
     ) -> "Basis":
         """From the environment of each model, and which rows of the demonstrations are held out and scored."""
-        kinds = {name: _kind(place) for name, place in places.items()}
+        kinds = {name: _kind(dynamics) for name, dynamics in dynamics_of.items()}
         first, *others = dict.fromkeys(kinds.values())
         differ = [f"{other} by {', '.join(n for n, kind in kinds.items() if kind == other)}" for other in others]
         environment = "; ".join([first, *differ])
@@ -40,11 +44,11 @@ class Basis:
         return f"{some} held-out choices (set {self.digest}); environment {self.environment}"
 
 
-def basis_warnings(place: Place, demonstrations: Demonstrations, basis: Basis) -> tuple[str, ...]:
+def basis_warnings(dynamics: EnvironmentOrBelief, demonstrations: Demonstrations, basis: Basis) -> tuple[str, ...]:
     """Choices that are not scored only because of how the environment became known."""
     left_out = tuple(warning for warning in demonstrations.warnings if is_left_out(warning))
     forced = basis.held_out - basis.scored
-    if not forced or not _has_only_what_was_taken(place, demonstrations):
+    if not forced or not _has_only_what_was_taken(dynamics, demonstrations):
         return left_out
     return *left_out, (
         f"{forced:,} of {basis.held_out:,} held-out choices are not scored: nobody did anything else in their states, "
@@ -66,17 +70,17 @@ def differing(bases: Sequence[Basis | None]) -> str | None:
     )
 
 
-def _kind(place: Place) -> str:
-    if isinstance(place, DynamicsBelief):
+def _kind(dynamics: EnvironmentOrBelief) -> str:
+    if isinstance(dynamics, DynamicsBelief):
         return INFERRED
-    return ESTIMATED if is_estimated(place) else GIVEN
+    return ESTIMATED if is_estimated(dynamics) else GIVEN
 
 
-def _has_only_what_was_taken(place: Place, demonstrations: Demonstrations) -> bool:
+def _has_only_what_was_taken(dynamics: EnvironmentOrBelief, demonstrations: Demonstrations) -> bool:
     """Whether actions exist just where somebody took them: what an environment known from choices looks like."""
-    if isinstance(place, DynamicsBelief):
-        return bool(np.array_equal(place.mean.available, demonstrations.counts.sum(axis=0) > 0))
-    return is_estimated(place)
+    if isinstance(dynamics, DynamicsBelief):
+        return bool(np.array_equal(dynamics.mean.available, demonstrations.counts.sum(axis=0) > 0))
+    return is_estimated(dynamics)
 
 
 def num_alternatives(environment: Environment, demonstrations: Demonstrations) -> int:

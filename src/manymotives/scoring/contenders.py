@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from manymotives.data.belief import Place
+from manymotives.data.belief import EnvironmentOrBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
@@ -35,7 +35,7 @@ class Contender:
     method: Any
     posterior: Posterior | None = None  # of all the data, where it was given
 
-    def place(self, shared: Place) -> Place:
+    def dynamics(self, shared: EnvironmentOrBelief) -> EnvironmentOrBelief:
         """What this one takes the world to be: runs may differ in that, in the discount for example."""
         return shared if self.posterior is None else self.posterior.belief or self.posterior.environment
 
@@ -100,10 +100,10 @@ def _models_beside(asked: Sequence[Contender]) -> list[Contender]:
 
 
 def predicted(
-    contender: Contender, place: Place, training: Demonstrations, seed: int
+    contender: Contender, dynamics: EnvironmentOrBelief, training: Demonstrations, seed: int
 ) -> tuple[Float[np.ndarray, "task S A"], bool]:
     """log π(a|s) of every task, averaged over what it may want given the training data; whether chains had mixed."""
-    posterior = fit(contender.model, place, training, contender.method, seed=seed, progress=False)
+    posterior = fit(contender.model, dynamics, training, contender.method, seed=seed, progress=False)
     mixed = "mixing" in posterior.data.attrs or not contender.method.is_markov_chain
     return log_predictions(posterior, training), mixed
 
@@ -163,9 +163,9 @@ class Implied:
     def worth(self, counts: np.ndarray) -> Float[np.ndarray, "task temperature"]:
         """Log-likelihood of each task's counts [M, S, A] at each temperature that is tried."""
         found = np.empty((len(counts), len(TEMPERATURES)))
-        for place, temperature in enumerate(TEMPERATURES):
+        for number, temperature in enumerate(TEMPERATURES):
             log_policies = self.log_policies(temperature)
-            found[:, place] = np.where(counts > 0, counts * np.where(counts > 0, log_policies, 0.0), 0.0).sum((1, 2))
+            found[:, number] = np.where(counts > 0, counts * np.where(counts > 0, log_policies, 0.0), 0.0).sum((1, 2))
         return found
 
 

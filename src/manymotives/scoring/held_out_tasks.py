@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from manymotives.data.belief import Place, known_part
+from manymotives.data.belief import EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.families import draw_all
@@ -97,7 +97,7 @@ class NewTasks:
 
 def predict_held_out_tasks(
     contender: Contender,
-    place: Place,
+    dynamics: EnvironmentOrBelief,
     demonstrations: Demonstrations,
     splits: tuple[Split, ...],
     posterior: RewardPolicyPosterior,
@@ -106,7 +106,7 @@ def predict_held_out_tasks(
     refits: bool,
 ) -> Iterator[Prediction]:
     """A prediction for each split, in their order: tasks one after the other, each with rising experience."""
-    everybody, environment = _new_tasks(posterior, seed), known_part(place)
+    everybody, environment = _new_tasks(posterior, seed), known_part(dynamics)
     counts = demonstrations.counts.astype(float)
     cold: dict[int, tuple[NewTasks, np.ndarray, float]] = {}  # who was imagined for a task before it showed anything
     for number, split in enumerate(splits):
@@ -117,9 +117,9 @@ def predict_held_out_tasks(
         if refits and found.pareto_k > UNRELIABLE and split.task in cold:
             found = _warmed(*cold[split.task], known, environment, CONTINUED)
         if refits and found.pareto_k > UNRELIABLE:
-            gone_on = _continued(contender, place, demonstrations, split, posterior, [seed, number])
+            gone_on = _continued(contender, dynamics, demonstrations, split, posterior, [seed, number])
             if gone_on is None:
-                found = refit(contender, place, demonstrations, split, seed)
+                found = refit(contender, dynamics, demonstrations, split, seed)
             else:
                 found, new_tasks = gone_on
                 if new_tasks is not None:
@@ -129,20 +129,22 @@ def predict_held_out_tasks(
 
 def predict_without(
     contender: Contender,
-    place: Place,
+    dynamics: EnvironmentOrBelief,
     demonstrations: Demonstrations,
     split: Split,
     posterior: RewardPolicyPosterior,
     seeds: list[int],
 ) -> Prediction:
     """Where all want the same: chains that go on without what is held out, or a fit anew."""
-    gone_on = _continued(contender, place, demonstrations, split, posterior, seeds)
-    return refit(contender, place, demonstrations, split, seeds[0]) if gone_on is None else gone_on[0]
+    gone_on = _continued(contender, dynamics, demonstrations, split, posterior, seeds)
+    return refit(contender, dynamics, demonstrations, split, seeds[0]) if gone_on is None else gone_on[0]
 
 
-def refit(contender: Contender, place: Place, demonstrations: Demonstrations, split: Split, seed: int) -> Prediction:
+def refit(
+    contender: Contender, dynamics: EnvironmentOrBelief, demonstrations: Demonstrations, split: Split, seed: int
+) -> Prediction:
     """From the beginning, on a split's training set."""
-    log_policies, mixed = predicted(contender, place, only(demonstrations, split.trains), seed)
+    log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
     return Prediction(log_policies[split.task], REFIT, mixed=mixed)
 
 
@@ -175,7 +177,7 @@ def _warmed(
 
 def _continued(
     contender: Contender,
-    place: Place,
+    dynamics: EnvironmentOrBelief,
     demonstrations: Demonstrations,
     split: Split,
     posterior: RewardPolicyPosterior,
@@ -186,12 +188,12 @@ def _continued(
     arrays: dict[str, Any] = unpacked_state(posterior.data["sampler"].dataset)
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= arrays.keys():
         return None
-    target, environment = contender.model.bind(place, only(demonstrations, split.trains)), known_part(place)
+    target, environment = contender.model.bind(dynamics, only(demonstrations, split.trains)), known_part(dynamics)
     owner, belief = np.arange(target.num_tasks), target.belief
-    places = [environment] * len(arrays["tasks"])
+    environments = [environment] * len(arrays["tasks"])
     if belief is not None:
-        places = [belief.environment(belief.normalised(logs)) for logs in arrays["environment_logs"]]
-    found = [target.log_likelihood(tasks, owner, place) for tasks, place in zip(arrays["tasks"], places)]
+        environments = [belief.environment(belief.normalised(logs)) for logs in arrays["environment_logs"]]
+    found = [target.log_likelihood(tasks, owner, each) for tasks, each in zip(arrays["tasks"], environments)]
     arrays["log_likelihood"] = np.stack(found)
     streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(arrays["tasks"]))]
     arrays["stream"] = np.array([json.dumps(stream) for stream in streams])
@@ -226,8 +228,8 @@ def _log_policies(target: Target, u: np.ndarray, owner: np.ndarray, moves: np.nd
     if moves is None or target.belief is None:
         return target.log_policies(u, owner)
     parts = np.split(np.arange(len(u)), len(moves))
-    places = map(target.belief.environment, target.belief.complete(moves))
-    return np.concatenate([target.log_policies(u[part], owner[part], place) for part, place in zip(parts, places)])
+    environments = map(target.belief.environment, target.belief.complete(moves))
+    return np.concatenate([target.log_policies(u[part], owner[part], each) for part, each in zip(parts, environments)])
 
 
 def _as(target: Target, task: int) -> Target:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.data.belief import DynamicsBelief, Place, known_part
+from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, listed, quoted
@@ -77,8 +77,8 @@ def score(
         contenders, asked = contenders_of(model, method, beside)
     else:
         contenders, asked = contenders_of(model, None, () if beside is None else beside)
-    place, demonstrations = _shared_data(contenders, environment, demonstrations)
-    environment = known_part(place)
+    dynamics, demonstrations = _shared_data(contenders, environment, demonstrations)
+    environment = known_part(dynamics)
     if not refits and any(each.posterior is None for each in contenders):
         raise InputError('method="psis" reweights posteriors: give posteriors, not models.')
     for each in contenders:
@@ -87,7 +87,7 @@ def score(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or "
                 'show some of its own: hold_out=("tasks", 1).'
             )
-        each.model.bind(each.place(place), demonstrations)  # what is wrong is better found before the work
+        each.model.bind(each.dynamics(dynamics), demonstrations)  # what is wrong is better found before the work
     if hold_out == "tasks":
         splits, warnings = by_tasks(demonstrations, first)
     elif refits:
@@ -96,15 +96,17 @@ def score(
         splits, warnings = by_each_episode(demonstrations), ()
     warnings += _twin_warnings(contenders, environment, demonstrations)
     book = Book(environment, demonstrations, splits, hold_out)
-    places = {each.name: each.place(place) for each in contenders}
-    basis = Basis.of(places, demonstrations, book.held_out, book.held_out & book.is_choice)
-    warnings += basis_warnings(place, demonstrations, basis)
+    dynamics_of = {each.name: each.dynamics(dynamics) for each in contenders}
+    basis = Basis.of(dynamics_of, demonstrations, book.held_out, book.held_out & book.is_choice)
+    warnings += basis_warnings(dynamics, demonstrations, basis)
     book.add_count_models(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
     bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
     with bar.of(len(contenders) * len(splits), "predictions") as report:
         for position, contender in enumerate(contenders):
             unmixed = 0
-            for number, prediction in enumerate(_predictions(contender, contender.place(place), book, seed, refits)):
+            for number, prediction in enumerate(
+                _predictions(contender, contender.dynamics(dynamics), book, seed, refits)
+            ):
                 _check_weights(contender, book, number, prediction)
                 book.add(contender.name, number, prediction)
                 unmixed += not prediction.mixed
@@ -119,12 +121,14 @@ def score(
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
 
 
-def _predictions(contender: Contender, place: Place, book: Book, seed: int, refits: bool) -> Iterator[Prediction]:
+def _predictions(
+    contender: Contender, dynamics: EnvironmentOrBelief, book: Book, seed: int, refits: bool
+) -> Iterator[Prediction]:
     """What a model predicts for each split, by the cheapest way that can be trusted."""
     demonstrations, splits = book.demonstrations, book.splits
     if book.hold_out == "episodes" and refits:
         for split in splits:
-            log_policies, mixed = predicted(contender, place, only(demonstrations, split.trains), seed)
+            log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
         return
     if not Posterior.kind_of(contender.model).can_be_reweighted:
@@ -133,35 +137,35 @@ def _predictions(contender: Contender, place: Place, book: Book, seed: int, refi
                 f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, not draws that "
                 'could be reweighted. Score it without method="psis" (on the command line, without --method none).'
             )
-        yield from _by_optimality(contender, place, book, seed)
+        yield from _by_optimality(contender, dynamics, book, seed)
         return
     posterior = contender.posterior
     if posterior is None:
-        posterior = fit(contender.model, place, demonstrations, contender.method, seed=seed, progress=False)
+        posterior = fit(contender.model, dynamics, demonstrations, contender.method, seed=seed, progress=False)
     assert isinstance(posterior, RewardPolicyPosterior)
     if book.hold_out == "tasks" and contender.model.is_hierarchical:
-        yield from predict_held_out_tasks(contender, place, demonstrations, splits, posterior, seed, refits=refits)
+        yield from predict_held_out_tasks(contender, dynamics, demonstrations, splits, posterior, seed, refits=refits)
         return
     for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
         if not refits or not prediction.pareto_k > UNRELIABLE:
             yield prediction
         elif contender.model.is_pooled:
-            yield predict_without(contender, place, demonstrations, split, posterior, [seed, number])
+            yield predict_without(contender, dynamics, demonstrations, split, posterior, [seed, number])
         else:
-            yield refit(contender, place, demonstrations, split, seed)
+            yield refit(contender, dynamics, demonstrations, split, seed)
 
 
-def _by_optimality(contender: Contender, place: Place, book: Book, seed: int) -> Iterator[Prediction]:
+def _by_optimality(contender: Contender, dynamics: EnvironmentOrBelief, book: Book, seed: int) -> Iterator[Prediction]:
     """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
     demonstrations, splits = book.demonstrations, book.splits
     if not contender.model.has_independent_tasks:
         for split in splits:
-            yield refit(contender, place, demonstrations, split, seed)
+            yield refit(contender, dynamics, demonstrations, split, seed)
         return
 
     def implied_by(rows: np.ndarray) -> Implied:
         training = only(demonstrations, rows)
-        posterior = fit(contender.model, place, training, contender.method, seed=seed, progress=False)
+        posterior = fit(contender.model, dynamics, training, contender.method, seed=seed, progress=False)
         assert isinstance(posterior, PolicyOptimalityPosterior)
         return Implied.by(posterior)
 
@@ -263,13 +267,13 @@ def _tuning(splits: tuple[Split, ...], demonstrations: Demonstrations, seed: int
 
 def _shared_data(
     contenders: tuple[Contender, ...], environment: Any, demonstrations: Any
-) -> tuple[Place, Demonstrations]:
+) -> tuple[EnvironmentOrBelief, Demonstrations]:
     """What everybody is scored on: what was given, or what the posteriors hold, if that is the same."""
     held = [(each.name, each.posterior) for each in contenders if each.posterior is not None]
     if environment is None and demonstrations is None and held:
         environment, demonstrations = held[0][1].belief or held[0][1].environment, held[0][1].demonstrations
     for word, value, kind, name in (
-        ("environment", environment, Place, "mm.Environment, or mm.DynamicsBelief"),
+        ("environment", environment, EnvironmentOrBelief, "mm.Environment, or mm.DynamicsBelief"),
         ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),
     ):
         if not isinstance(value, kind):

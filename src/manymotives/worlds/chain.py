@@ -26,7 +26,7 @@ def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environ
             transitions[state, action, onward] += 1 - back
     reward = np.zeros(states)
     reward[0], reward[-1] = 0.2, 1.0
-    places = np.column_stack([np.arange(states), np.zeros(states)])
+    positions = np.column_stack([np.arange(states), np.zeros(states)])
     start = np.eye(states)[0]
     return Environment(
         transitions,
@@ -34,4 +34,4 @@ def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environ
         actions=["back", "forward"],
         start=start,
         reward=reward,
-    ).with_coordinates(places)
+    ).with_coordinates(positions)

@@ -28,8 +28,8 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
 
     available = successor >= 0
     size = nodes + 1
-    places = np.flatnonzero(available), successor[available]
-    matrix = sp.csr_array((np.ones(len(places[0])), places), shape=(4 * size, size))
+    positions = np.flatnonzero(available), successor[available]
+    matrix = sp.csr_array((np.ones(len(positions[0])), positions), shape=(4 * size, size))
     return Environment(
         handy(matrix),
         discount=discount,
@@ -37,16 +37,16 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
         actions=["left", "right", "back", "enter"],
         available=available,
         start=(np.arange(size) == home).astype(float),
-    ).with_coordinates(_places(levels))
+    ).with_coordinates(_coordinates(levels))
 
 
-def _places(levels: int) -> np.ndarray:
+def _coordinates(levels: int) -> np.ndarray:
     """An H-tree: each fork turns by a right angle, and corridors halve every second level."""
-    places = np.zeros((2 ** (levels + 1), 2))
+    positions = np.zeros((2 ** (levels + 1), 2))
     for node in range(2**levels - 1):
         level = int(np.log2(node + 1))
         reach = 2.0 ** ((levels - level - 1) // 2)
         step = np.array([0.0, reach]) if level % 2 == 0 else np.array([reach, 0.0])
-        places[2 * node + 1], places[2 * node + 2] = places[node] + step, places[node] - step
-    places[-1] = [places[:, 0].min() - 2.0, 0.0]
-    return places
+        positions[2 * node + 1], positions[2 * node + 2] = positions[node] + step, positions[node] - step
+    positions[-1] = [positions[:, 0].min() - 2.0, 0.0]
+    return positions

@@ -108,7 +108,7 @@ def _likelihoods(
     after = _Average(num_tasks, len(measure))
     before = _Average(1, len(measure))
     with progress.of(draws * (num_tasks + 1), "policies") as report:
-        for place, task in enumerate((None, *range(num_tasks))):
+        for position, task in enumerate((None, *range(num_tasks))):
             for begin in range(0, draws, step):
                 part = slice(begin, min(begin + step, draws))
                 policies, _ = draw_policies(target, concentration, task, seed, part)
@@ -118,7 +118,7 @@ def _likelihoods(
                 before.add(0, tails + share[:, None])
                 if task is not None:
                     after.add(task, tails)
-                report.update(draws * place + part.stop)
+                report.update(draws * position + part.stop)
     with np.errstate(invalid="ignore"):
         spoken = np.where(np.isfinite(after.log_sum), after.log_sum - before.log_sum, -np.inf)
     return spoken, np.minimum(after.effective, before.effective)

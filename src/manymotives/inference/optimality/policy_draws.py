@@ -24,10 +24,10 @@ def draw_policies(
     The same policies whatever the blocks they are asked for in, and whoever else is there: a task's streams have its
     name.
     """
-    place = 0 if task is None else 1 + zlib.crc32(str(target.tasks[task]).encode())
+    position = 0 if task is None else 1 + zlib.crc32(str(target.tasks[task]).encode())
     tables, rngs = [], []
     for begin in range(part.start, part.stop, CHUNK):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, place, begin // CHUNK)))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, position, begin // CHUNK)))
         tables.append(target.draw_policies(rng, concentration[begin : min(begin + CHUNK, part.stop)], task))
         rngs.append(rng)
     return np.concatenate(tables), rngs

@@ -108,12 +108,12 @@ def stored_constants(environment: Environment, belief: DynamicsBelief | None = N
 
 def move_coordinates(belief: DynamicsBelief, names: dict[str, Any]) -> dict[str, Any]:
     """What the uncertain moves are called: the state, the action and the next state of each."""
-    places = belief.transition_index[belief.is_uncertain]
+    positions = belief.transition_index[belief.is_uncertain]
     return {
-        "move": np.arange(len(places)),
-        "move_state": ("move", names["state"][places[:, 0]]),
-        "move_action": ("move", names["action"][places[:, 1]]),
-        "move_next_state": ("move", names["state"][places[:, 2]]),
+        "move": np.arange(len(positions)),
+        "move_state": ("move", names["state"][positions[:, 0]]),
+        "move_action": ("move", names["action"][positions[:, 1]]),
+        "move_next_state": ("move", names["state"][positions[:, 2]]),
     }
 
 

@@ -40,7 +40,7 @@ def label_policy_optimality(
         rewards = np.where(environment.available, rewards, np.nan)
     sample = sample_coordinates(chains, length)
     who = {} if pooled else {"task": names["task"]}
-    places = {name: names[name] for name in cells}
+    labels = {name: names[name] for name in cells}
 
     def of_tasks(values: np.ndarray, *behind: str) -> tuple[tuple[str, ...], np.ndarray]:
         """Values [chain, draw, M, ...] with their dimensions; without tasks where everybody is one."""
@@ -78,7 +78,7 @@ def label_policy_optimality(
             "reward": (("chain", "draw", *cells), rewards[before][None]),
             "optimality_gap": (("chain", "draw"), gaps_beyond(model.optimality, log_uniform)[None]),
         },
-        coords=places | sample_coordinates(1, PRIOR_DRAWS),
+        coords=labels | sample_coordinates(1, PRIOR_DRAWS),
     )
     candidates = model.reward.names if isinstance(model.reward, RewardSet) else tuple(range(len(rewards)))
     whole = () if pooled else ("task",)

@@ -52,11 +52,11 @@ def label_reward_policy(
     if pooled:
         statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
     constants = stored_constants(environment, target.belief)
-    for word, place, values in (
+    for word, position, values in (
         ("inverse_temperature", target.layout.temperature, target.fixed_temperature),
         ("lapse", target.layout.lapse, target.fixed_lapse),
     ):
-        if place < 0:
+        if position < 0:
             constants[word] = ((), values[0]) if pooled else (("task",), values)
 
     groups = {
