@@ -167,20 +167,20 @@ class Climb(NamedTuple):
     def height_and_slope(self, weights: np.ndarray, counts: np.ndarray) -> tuple[float, np.ndarray]:
         """Σ n(s, a) log π(a|s) − κ |w|² / 2 and its gradient.
 
-        log π = c (Q − V) pulls at Q by g(s, a) = c (n(s, a) − n(s) π(a|s)); a state's value is worth what is pulled at
-        the Q that lead to it, which are worth something in turn: u = γ Pᵀ g + γ P_πᵀ u. The reward of (s, a) is worth
-        g(s, a) + u(s) π(a|s).
+        With log π = c (Q − V), the derivative by Q is g(s, a) = c (n(s, a) − n(s) π(a|s)); the adjoint of V collects it
+        over the Q that lead to a state, and over those of the states before: u = γ Pᵀ g + γ P_πᵀ u. The derivative by
+        the reward of (s, a) is g(s, a) + u(s) π(a|s).
         """
         log_policies, followed = self._log_policies(weights[None])
         log_policy = log_policies[0]
         exists = np.isfinite(log_policy)
         height = float((counts * np.where(exists, log_policy, 0.0)).sum())
         policy = np.where(exists, np.exp(log_policy), 0.0)
-        pull = self.choice.inverse_temperature * (counts - counts.sum(axis=1, keepdims=True) * policy)
+        q_gradient = self.choice.inverse_temperature * (counts - counts.sum(axis=1, keepdims=True) * policy)
         environment = self.problem.environment
-        arrives = environment.discount * (environment.matrix.T @ pull.ravel())
-        worth = discounted_visits(environment, followed, arrives[None])[0]
-        cells = pull + worth[:, None] * followed[0]
+        arrives = environment.discount * (environment.matrix.T @ q_gradient.ravel())
+        value_adjoint = discounted_visits(environment, followed, arrives[None])[0]
+        cells = q_gradient + value_adjoint[:, None] * followed[0]
         cells = cells.sum(axis=1) if self.basis.on == "state" else cells.ravel()
         return height - self.penalty / 2 * weights @ weights, self.basis.matrix.T @ cells - self.penalty * weights
 

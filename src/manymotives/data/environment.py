@@ -296,9 +296,9 @@ class Environment:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
             coordinates = [coordinates[name] for name in self.states]
-        placed = copy(self)
-        object.__setattr__(placed, "coordinates", _checked_coordinates(coordinates, self.states))
-        return placed
+        other = copy(self)
+        object.__setattr__(other, "coordinates", _checked_coordinates(coordinates, self.states))
+        return other
 
     def with_warnings(self, warnings: Sequence[str]) -> "Environment":
         """The same environment, with these warnings alone; posteriors pass them on."""

@@ -84,10 +84,10 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
     """What at most so many draws say, fewer where there are very many rewards."""
     environment, on = posterior.environment, posterior.model.reward.on
     num_tasks, num_states = len(posterior.tasks), environment.num_states
-    room = NUMBERS // (num_tasks * environment.available.size)
+    affordable = NUMBERS // (num_tasks * environment.available.size)
     if on == "state_action":
-        room = min(room, PLANS // (num_tasks * num_states**2))
-    few = thinned(posterior, max(min(draws, room), 50))
+        affordable = min(affordable, PLANS // (num_tasks * num_states**2))
+    few = thinned(posterior, max(min(draws, affordable), 50))
     after = _flat(few.canonical()["reward"])  # [draws, tasks, S(, A)]
     who = tuple(str(task) for task in posterior.tasks)
     if posterior.model.is_pooled:
