@@ -297,7 +297,7 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
             "draws": drawn.sizes["draw"],
             "mixing": posterior.data.attrs.get("mixing"),
             "warnings": list(posterior.warnings),
-            "wants_most": {str(name): str(dynamics) for name, dynamics in zip(posterior.tasks, states)},
+            "wants_most": {str(name): str(state) for name, state in zip(posterior.tasks, states)},
             **inputs.facts(),
         }
     )

@@ -193,7 +193,8 @@ class MarkovChain:
             check_consistent(self.target, self.state, environment)
         sweeps = max(1, thin * self.kept)
         self.acceptance_rate = self._accepted(acceptance) / sweeps
-        self.prior_acceptance_rate = acceptance.prior_proposals / sweeps
+        rounds = max(1, int(self.tuning.schedule[0])) if self.is_hamiltonian else 1  # in each sweep
+        self.prior_acceptance_rate = acceptance.prior_proposals / (sweeps * rounds)
 
     def draw_arrays(self, draws: int, episodes: EpisodeCounts | None = None) -> DrawArrays:
         """Room for so many draws, and for the values in the states that were visited in these episodes."""

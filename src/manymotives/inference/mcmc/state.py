@@ -54,7 +54,7 @@ class DrawArrays(NamedTuple):
 class AcceptanceCounts(NamedTuple):
     """How many proposals were accepted, summed over sweeps."""
 
-    random_walks: np.ndarray  # [M] one tried per sweep
+    random_walks: np.ndarray  # [M] one tried in each round of a sweep, of which HMC has several
     prior_proposals: np.ndarray  # [M]
     hyper: np.ndarray  # [G, H] random walks of hyperparameters
     interweaving: np.ndarray  # [G, C]
