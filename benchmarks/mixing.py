@@ -185,11 +185,11 @@ def agreement(record: Record) -> None:
     """Posterior means by HMC, Gibbs and, where its weights allow, nested Monte Carlo; in standard errors."""
     for rate in (0.1, 10.0):
         made = problem(rate, 101)
-        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, max_rounds=3), 1, record)
+        ours, _, _ = fitted(f"HMC, rate {rate}", made, mm.HMC(draws=2000, warmup=500, max_rounds=3), 1, record)
         theirs = mm.fit(*made, mm.Gibbs(draws=2000, warmup=1000, thin=60), seed=2, progress=False)
         compare(f"  HMC and Gibbs, rate {rate}", ours, theirs.data["posterior"].dataset, record)
     made = problem(0.1, 108, tasks=2, steps=10, states=4)
-    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, max_rounds=3), 1, record)
+    ours, _, _ = fitted("HMC, two tasks, ten steps", made, mm.HMC(draws=2000, warmup=500, max_rounds=3), 1, record)
     runs = [mm.fit(*made, mm.NestedMonteCarlo(draws=4000, inner=200), seed=seed, progress=False) for seed in range(8)]
     pooled = xr.concat(
         [run.data["posterior"].dataset.isel(chain=0, drop=True) for run in runs], dim="chain"

@@ -120,7 +120,8 @@ def calibrate(
 
 def _checked_seeds(seeds: Any) -> list[int]:
     """Whole numbers, each of them once."""
-    numbers = list(seeds) if isinstance(seeds, Sequence | np.ndarray) and not isinstance(seeds, str) else []
+    listed = isinstance(seeds, Sequence) or (isinstance(seeds, np.ndarray) and seeds.ndim == 1)
+    numbers = list(seeds) if listed else []
     whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers)
     if not numbers or not whole or len(set(numbers)) < len(numbers):
         raise InputError(

@@ -149,9 +149,7 @@ def _names(runs: list[Path]) -> list[str]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--first takes numbers of episodes with commas between, such as 0,1,4; found {text!r}."
-        ) from None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--first takes numbers of episodes with commas between, such as 0,1,4; found {text!r}.")
+    return tuple(map(int, parts))

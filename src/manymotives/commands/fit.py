@@ -133,7 +133,9 @@ def fit(
     method: Annotated[
         Method | None, typer.Option(help="Default: hmc, for mpo optimality.", rich_help_panel=How)
     ] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws of each chain.", min=1, rich_help_panel=How)] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of each chain in a round.", min=1, rich_help_panel=How)
+    ] = None,
     chains: Annotated[int | None, typer.Option(help="Chains.", min=1, rich_help_panel=How)] = None,
     warmup: Annotated[int | None, typer.Option(help="Draws before those.", min=0, rich_help_panel=How)] = None,
     thin: Annotated[int | None, typer.Option(help="Sweeps for each draw.", min=1, rich_help_panel=How)] = None,

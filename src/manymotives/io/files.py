@@ -67,8 +67,8 @@ def read_demonstrations(
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
     """
-    positions = [*_each(state), *_each(next_state)]
-    names = [positions, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
+    states = [*_each(state), *_each(next_state)]
+    names = [states, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
     table = read_table(path, names=names, others=_each(step))
     if environment is not None:
         for columns, known in (
@@ -189,7 +189,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _text_table(path: Path, form: TextForm, wanted: set[str] | None) -> pd.DataFrame:
     """The wanted columns of a text table, as categories: each distinct text is kept once, however long the table."""
     positions = [position for position, name in enumerate(form.columns) if name and (wanted is None or name in wanted)]
-    labels = [str(position) for position in range(len(form.columns))]  # names may be missing; places are not
+    labels = [str(position) for position in range(len(form.columns))]  # names may be missing; positions are not
     skipped: list[int] = []
 
     def not_a_row(row: Any) -> str:

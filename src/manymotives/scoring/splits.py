@@ -23,7 +23,7 @@ class Split(NamedTuple):
 def by_episodes(demonstrations: Demonstrations, folds: int, seed: int) -> tuple[tuple[Split, ...], tuple[str, ...]]:
     """Each task's episodes dealt out into folds; of a task with one, half trains and half is tested."""
     if folds < 2:
-        raise InputError(f"folds must be at least 2; found {folds}.")
+        raise InputError(f'hold_out=("episodes", folds): there must be at least 2 folds; found {folds}.')
     rng = np.random.default_rng([seed, 0])
     fold = np.full(demonstrations.num_episodes, NONE)
     second_half = np.zeros(len(demonstrations.task), dtype=bool)
@@ -83,7 +83,9 @@ def by_tasks(demonstrations: Demonstrations, first: Sequence[int]) -> tuple[tupl
             known = np.isin(demonstrations.episode, episodes[:count])
             splits.append(Split(~mine | known, tested, task, count))
     if not splits:
-        raise InputError(f"no task has more than {beyond} episode{'s' if beyond != 1 else ''}: lower `first`.")
+        raise InputError(
+            f"no task has more than {beyond} episode{'s' if beyond != 1 else ''}: let them show fewer before."
+        )
     if not short:
         return tuple(splits), ()
     some = "no choices" if beyond == 0 else f"no more than {beyond} episode{'s' if beyond > 1 else ''}"

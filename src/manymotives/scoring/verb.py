@@ -69,7 +69,9 @@ def score(
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only.
     """
     hold_out, folds, first = _checked_hold_out(hold_out)
-    refits = not (isinstance(method, str) and method == PSIS)
+    if isinstance(method, str) and method != PSIS:
+        raise InputError(f'method must be a method, such as mm.Gibbs(), or the word "psis"; found {quoted(method)}.')
+    refits = not isinstance(method, str)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
     seed = int(seed)
@@ -117,7 +119,11 @@ def score(
                     "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
                 )
     warnings += _unscored(book.by_task())
-    settings = {"seed": seed, "refits": refits} | ({"first": list(first)} if hold_out == "tasks" else {"folds": folds})
+    settings: dict[str, Any] = {"seed": seed, "refits": refits}
+    if hold_out == "tasks":
+        settings["first"] = list(first)
+    elif refits:
+        settings["folds"] = folds
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
 
 
@@ -309,7 +315,7 @@ def _checked_hold_out(hold_out: Any) -> tuple[str, int, tuple[int, ...]]:
     numbers: Any = (detail,) if isinstance(detail, int | np.integer) else detail
     if what in ("episodes", "tasks") and numbers is None:
         return what, FOLDS, (0,)
-    whole = isinstance(numbers, Sequence | np.ndarray) and all(
+    whole = (isinstance(numbers, Sequence) or np.ndim(numbers) == 1) and all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers
     )
     if whole and what == "episodes" and len(numbers) == 1:

@@ -63,8 +63,10 @@ def advance_chains(
     Chains that have not begun warm up first. `walk_size`: random walks move the first so many coordinates of a task.
     """
     chains, target = settings.chains, state.target
-    if target.episodes is not None and chains * draws * target.episodes.num_episodes > LARGEST:
-        target = replace(target, episodes=None)
+    if target.episodes is not None:
+        noted = chains * draws * target.episodes.num_episodes
+        if noted > LARGEST or noted * getattr(settings, "max_rounds", 1) > 5 * LARGEST:
+            target = replace(target, episodes=None)
     warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
     if state.arrays:
