@@ -97,6 +97,8 @@ def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method,
     else:
         assert found.population()["reward"].sizes["draw"] == found.rewards.sizes["draw"]
 
+    for rate in (found.data["sample_stats"].dataset.get(word) for word in ("acceptance_rate", "prior_acceptance_rate")):
+        assert rate is None or ((rate >= 0) & (rate <= 1)).all()
     total = found.data["log_likelihood"].dataset["choices"].sum("episode")
     assert total.shape == found.rewards.shape[:2]
     assert np.isfinite(total).all()
