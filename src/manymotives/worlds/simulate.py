@@ -85,7 +85,7 @@ def simulate(
         for motive, stream in zip(motives, streams):
             rows = learning_walk(
                 *moves,
-                np.array(motive),  # writable, whatever was given: read-only ones would be compiled for again
+                np.array(motive, order="C"),  # a copy: read-only arrays would be compiled for again
                 allowed_actions(environment),
                 environment.is_terminal,
                 start,

@@ -65,7 +65,7 @@ def advance_chains(
     chains, target = settings.chains, state.target
     if target.episodes is not None:
         noted = chains * draws * target.episodes.num_episodes
-        if noted > LARGEST or noted * getattr(settings, "max_rounds", 1) > 5 * LARGEST:
+        if noted > LARGEST or noted * getattr(settings, "max_rounds", 1) > 5 * LARGEST:  # at most .8 GB in all rounds
             target = replace(target, episodes=None)
     warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
