@@ -6,12 +6,13 @@ from numba import njit
 
 import manymotives as mm
 import oracles
+import oracles_worlds
 from manymotives.models.likelihood import exponentials, shortfalls, softmax_log_likelihood, weights_workspace
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
     rng = np.random.default_rng(0)
-    case = oracles.random_problem(rng, 4, 3, discount=0.9, with_terminal=True, with_missing_actions=True)
+    case = oracles_worlds.random_problem(rng, 4, 3, discount=0.9, with_terminal=True, with_missing_actions=True)
     environment = mm.Environment(
         case["transitions"], discount=0.9, available=case["available"], terminal=list(np.flatnonzero(case["terminal"]))
     )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import manymotives as mm
-import oracles
+import oracles_worlds
 from manymotives.data.tables import whole_numbers
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
@@ -81,12 +81,12 @@ def assert_identical(found, expected):
 @settings(max_examples=40, deadline=None)
 def test_counts_of_ragged_data_agree_with_plain_loops(seed, num_tasks):
     trajectories = ragged(seed, num_tasks)
-    choices, moves = oracles.count_choices(trajectories, num_tasks, S, A)
+    choices, moves = oracles_worlds.count_choices(trajectories, num_tasks, S, A)
     demonstrations = read(trajectories)
     np.testing.assert_array_equal(demonstrations.counts, choices)
     np.testing.assert_array_equal(moves_of(demonstrations), moves)
     for task in range(num_tasks):
-        _, own = oracles.count_choices([t for t in trajectories if t[0] == task], num_tasks, S, A)
+        _, own = oracles_worlds.count_choices([t for t in trajectories if t[0] == task], num_tasks, S, A)
         np.testing.assert_array_equal(moves_of(demonstrations, task), own)
     visits = np.zeros((num_tasks, S), dtype=int)
     for task, states, _ in trajectories:
@@ -257,7 +257,7 @@ def test_without_a_task_column_everything_belongs_to_one_task():
     frame = pd.DataFrame({"episode": ["p", "p", "q"], "state": [0, 1, 2], "action": [0, 1, 2]})
     demonstrations = mm.Demonstrations.from_frame(frame, ANYWHERE, task=None, episode="episode")
     assert demonstrations.tasks == (0,)
-    choices, moves = oracles.count_choices([(0, [0, 1], [0, 1]), (0, [2], [2])], 1, S, A)
+    choices, moves = oracles_worlds.count_choices([(0, [0, 1], [0, 1]), (0, [2], [2])], 1, S, A)
     np.testing.assert_array_equal(demonstrations.counts, choices)
     np.testing.assert_array_equal(moves_of(demonstrations), moves)
     np.testing.assert_array_equal(moves_of(demonstrations, 0), moves)
@@ -349,7 +349,7 @@ def test_lists_of_trajectories_give_the_same_as_a_table(seed):
     assert_identical(mm.Demonstrations.from_lists(pairs, ANYWHERE, tasks=tasks), read(trajectories))
     alone = mm.Demonstrations.from_lists(pairs, ANYWHERE)
     assert alone.tasks == tuple(range(len(pairs)))
-    choices, _ = oracles.count_choices(
+    choices, _ = oracles_worlds.count_choices(
         [(number, states, actions) for number, (states, actions) in enumerate(pairs)], len(pairs), S, A
     )
     np.testing.assert_array_equal(alone.counts, choices)
@@ -509,7 +509,7 @@ def expected_memory(trajectories, memory, num_tasks):
     for task, states, actions in trajectories:
         pairs = [number[previous, state] for previous, state in zip([-1, *states], states)]
         lifted.append((task, pairs, actions))
-    return oracles.count_choices(lifted, num_tasks, memory.num_states, memory.num_actions)
+    return oracles_worlds.count_choices(lifted, num_tasks, memory.num_states, memory.num_actions)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -618,7 +618,7 @@ def test_impossible_transitions_are_found_in_sparse_environments_too():
 def test_choices_without_a_single_transition_are_read():
     """One choice an episode: a questionnaire."""
     demonstrations = mm.Demonstrations.from_lists([([0], [1]), ([2], [0])], ANYWHERE)
-    choices, _ = oracles.count_choices([(0, [0], [1]), (1, [2], [0])], 2, S, A)
+    choices, _ = oracles_worlds.count_choices([(0, [0], [1]), (1, [2], [0])], 2, S, A)
     np.testing.assert_array_equal(demonstrations.counts, choices)
     assert demonstrations.transition_counts().nnz == 0
     assert demonstrations.warnings == ()

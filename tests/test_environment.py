@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import manymotives as mm
-import oracles
+import oracles_worlds
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
 # Rows are divided by their sums, which are 1 to a few units in the last place.
@@ -22,7 +22,7 @@ ROUNDING = 1e-15
 
 def random_environment(seed, *, sparse=False, size=(5, 3), **options):
     """A random environment with a terminal state and missing actions, and the arrays it was made from."""
-    case = oracles.random_problem(
+    case = oracles_worlds.random_problem(
         np.random.default_rng(seed),
         *size,
         discount=0.9,
@@ -74,7 +74,7 @@ def test_dense_and_sparse_transitions_describe_the_same_environment(seed):
     "form", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_array, np.asarray, np.ndarray.tolist]
 )
 def test_every_sparse_format_and_nested_lists_are_taken(form):
-    expected = oracles.chain_transitions(4, 0.25)
+    expected = oracles_worlds.chain_transitions(4, 0.25)
     rows = expected if form in (np.asarray, np.ndarray.tolist) else expected.reshape(8, 4)
     environment = mm.Environment(form(rows), discount=0.5)
     np.testing.assert_array_equal(environment.tensor, expected)
@@ -101,7 +101,7 @@ def test_rows_that_sum_to_one_up_to_printing_are_made_to_sum_to_one():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_of_actions_that_do_not_exist_are_ignored_whatever_they_hold(sparse):
-    transitions = oracles.chain_transitions(3, 0.1)
+    transitions = oracles_worlds.chain_transitions(3, 0.1)
     transitions[1, 0] = np.nan
     transitions[2] = -7.0
     available = np.ones((3, 2), dtype=bool)
@@ -119,7 +119,7 @@ def test_rows_of_actions_that_do_not_exist_are_ignored_whatever_they_hold(sparse
 
 
 def test_names_are_numbers_unless_given():
-    environment = mm.Environment(oracles.chain_transitions(3, 0.1), discount=0.5)
+    environment = mm.Environment(oracles_worlds.chain_transitions(3, 0.1), discount=0.5)
     assert environment.states == (0, 1, 2)
     assert environment.actions == (0, 1)
     named = two_places()
@@ -209,7 +209,7 @@ def test_rows_that_are_no_distributions_are_refused_by_name(sparse, entry, words
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_later_changes_to_the_arrays_given_are_not_seen_and_they_are_not_changed(sparse):
-    transitions = oracles.chain_transitions(3, 0.1)
+    transitions = oracles_worlds.chain_transitions(3, 0.1)
     transitions[2, 1] = 5.0  # an ignored row, which must survive in the caller's array
     rows = sp.csr_array(transitions.reshape(6, 3)) if sparse else transitions
     arrays = {
@@ -231,7 +231,7 @@ def test_later_changes_to_the_arrays_given_are_not_seen_and_they_are_not_changed
     changed = rows.data if sparse else rows
     np.testing.assert_array_equal(changed, rows_before.data if sparse else rows_before)
     changed[...] = 0.0
-    np.testing.assert_array_equal(environment.tensor[0], oracles.chain_transitions(3, 0.1)[0])
+    np.testing.assert_array_equal(environment.tensor[0], oracles_worlds.chain_transitions(3, 0.1)[0])
     np.testing.assert_array_equal(mm.plan(environment, environment.reward).value, plan_before)
 
 

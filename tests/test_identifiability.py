@@ -11,7 +11,8 @@ import xarray as xr
 
 import manymotives as mm
 from manymotives.posterior.canonical import in_unit_range
-from oracles import best_by_value_iteration, random_problem, soft_by_value_iteration
+from oracles import best_by_value_iteration, soft_by_value_iteration
+from oracles_worlds import random_problem
 from places import HOUSE, TRIANGLE
 
 MAZE = mm.worlds.Labyrinth(levels=2)

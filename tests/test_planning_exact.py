@@ -9,6 +9,7 @@ import pytest
 
 import manymotives as mm
 import oracles
+import oracles_worlds
 from cases import in_turn
 from manymotives.planning import compiled, sparse, verbs
 
@@ -28,7 +29,7 @@ def problems(on):
     rng = np.random.default_rng(11)
     for kind in KINDS:
         for discount, size in ((0.0, (3, 2)), (0.6, (4, 3)), (0.97, (4, 3))):
-            case = oracles.random_problem(rng, *size, discount=discount, **kind)
+            case = oracles_worlds.random_problem(rng, *size, discount=discount, **kind)
             environment = mm.Environment(
                 case["transitions"],
                 discount=discount,
@@ -111,11 +112,11 @@ def test_evaluation_agrees_with_exact_rational_arithmetic(way, monkeypatch):
 @pytest.mark.parametrize("slip", [0.0, 0.2, 1.0])
 def test_chain_values_match_the_closed_form(states, slip):
     environment = mm.worlds.Chain(states=states, slip=slip, discount=0.95)
-    np.testing.assert_allclose(environment.tensor, oracles.chain_transitions(states, slip))
+    np.testing.assert_allclose(environment.tensor, oracles_worlds.chain_transitions(states, slip))
     for always in (0, 1):
         policy = np.eye(2)[np.full(states, always)]
         value = mm.evaluate(environment, policy, environment.reward)
-        expected = oracles.chain_values(states, slip, 0.95, environment.reward, always)
+        expected = oracles_worlds.chain_values(states, slip, 0.95, environment.reward, always)
         np.testing.assert_allclose(value, expected, atol=EXACT)
 
 
@@ -317,8 +318,8 @@ def test_large_environments_are_solved_without_dense_matrices(monkeypatch):
 def test_loss_is_the_papers_sum():
     environment = mm.worlds.Chain()
     back = np.eye(2)[np.zeros(5, int)]
-    best = oracles.chain_values(5, 0.2, 0.95, environment.reward, 1)
-    poor = oracles.chain_values(5, 0.2, 0.95, environment.reward, 0)
+    best = oracles_worlds.chain_values(5, 0.2, 0.95, environment.reward, 1)
+    poor = oracles_worlds.chain_values(5, 0.2, 0.95, environment.reward, 0)
     np.testing.assert_allclose(mm.loss(environment, back, environment.reward), (best - poor).sum(), atol=EXACT)
 
 

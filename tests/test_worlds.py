@@ -7,6 +7,7 @@ from scipy import stats
 
 import manymotives as mm
 import oracles
+import oracles_worlds
 
 # Statistical tests have fixed seeds, so they pass or fail for good; a right program would fail one in 10 000 seeds.
 SIGNIFICANCE = 1e-4
@@ -88,7 +89,7 @@ DRAWINGS = {
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_grids_move_as_plain_loops_say(name, slip):
     lines = DRAWINGS[name]
-    transitions, cells = oracles.grid_transitions(lines, slip)
+    transitions, cells = oracles_worlds.grid_transitions(lines, slip)
     for layout in (lines, "\n".join(lines), "\n" + "\n".join("    " + line for line in lines) + "\n"):
         environment = mm.worlds.GridWorld(layout, slip=slip, discount=0.9)
         assert environment.states == tuple(f"r{row}c{column}" for row, column in cells)
@@ -102,7 +103,7 @@ def test_grids_move_as_plain_loops_say(name, slip):
 
 def test_an_open_room_can_be_given_by_its_size():
     environment = mm.worlds.GridWorld((2, 3), slip=0.3, discount=0.9)
-    np.testing.assert_allclose(environment.tensor, oracles.grid_transitions(["...", "..."], 0.3)[0], atol=1e-15)
+    np.testing.assert_allclose(environment.tensor, oracles_worlds.grid_transitions(["...", "..."], 0.3)[0], atol=1e-15)
     np.testing.assert_array_equal(environment.start, np.full(6, 1 / 6))
 
 
@@ -110,7 +111,7 @@ def test_starts_rewards_and_terminal_letters_are_read_from_the_drawing():
     lines = ["S.#G", ".#.X", "S..G"]
     rewards, terminal = {"G": 1.0, "X": -2.0, ".": 0.25}, "GX"
     environment = mm.worlds.GridWorld(lines, slip=0.2, discount=0.8, rewards=rewards, terminal=terminal)
-    transitions, cells = oracles.grid_transitions(lines, 0.2)
+    transitions, cells = oracles_worlds.grid_transitions(lines, 0.2)
     letters = [lines[row][column] for row, column in cells]
     assert environment.discount == 0.8
     for state, letter in enumerate(letters):
@@ -169,7 +170,7 @@ def test_grids_that_make_no_sense_are_refused(layout, options):
 @pytest.mark.parametrize("states", [2, 5, 9])
 def test_chains_move_as_plain_loops_say(states, slip):
     environment = mm.worlds.Chain(states, slip=slip, discount=0.7)
-    np.testing.assert_allclose(environment.tensor, oracles.chain_transitions(states, slip), atol=1e-15)
+    np.testing.assert_allclose(environment.tensor, oracles_worlds.chain_transitions(states, slip), atol=1e-15)
     assert environment.actions == ("back", "forward")
     assert environment.discount == 0.7
     np.testing.assert_array_equal(environment.start, [1.0] + [0.0] * (states - 1))
@@ -312,7 +313,7 @@ def test_dense_and_sparse_environments_give_the_same_simulation():
 def test_actions_are_taken_as_often_as_the_policy_says(rule, on):
     """The policies come from the oracles, not from the library."""
     rng = np.random.default_rng(3)
-    case = oracles.random_problem(rng, 5, 3, discount=0.8, with_missing_actions=True)
+    case = oracles_worlds.random_problem(rng, 5, 3, discount=0.8, with_missing_actions=True)
     environment = mm.Environment(case["transitions"], discount=0.8, available=case["available"])
     rewards = case["rewards"]
     if on == "state":
