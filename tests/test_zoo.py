@@ -17,6 +17,7 @@ from zoo_checks import (
     quantities,
     split_rhat,
 )
+from zoo_library import library_method, sample
 from zoo_oracle import (
     Distribution,
     Model,
@@ -26,6 +27,7 @@ from zoo_oracle import (
     log_prior,
     log_tail_probabilities,
     prior_draws,
+    rewards_of_pairs,
     variables,
 )
 from zoo_specimens import specimen
@@ -85,7 +87,7 @@ def sampled():
     )
     one = replace(one, model=model, episodes=one.episodes[:3])
     one = replace(one, num_tasks=len({task for task, _, _ in one.episodes}))
-    drawn = zoo.sample(one, zoo.library_method("Gibbs", chains=2, draws=300, warmup=200, thin=5), seed=0)
+    drawn = sample(one, library_method("Gibbs", chains=2, draws=300, warmup=200, thin=5), seed=0)
     return one, drawn
 
 
@@ -120,9 +122,7 @@ def test_one_weight_that_ran_away_is_seen(sampled):
     one, drawn = sampled
     coordinates = drawn.draws.coordinates.copy()
     coordinates[11, 0, 0] = 1e6
-    draws = replace(
-        drawn.draws, coordinates=coordinates, rewards=zoo.rewards_of_pairs(one.world, one.model, coordinates)
-    )
+    draws = replace(drawn.draws, coordinates=coordinates, rewards=rewards_of_pairs(one.world, one.model, coordinates))
     likelihood, _ = log_likelihoods(one.world, one.model, draws, one.data.counts, one.data.owner)
     density = log_prior(one.model, draws)[0] + likelihood.sum(axis=1)
     assert found(one, replace(drawn, draws=draws, log_likelihood=likelihood, log_posterior=density)) == {"run away"}

@@ -4,8 +4,8 @@
     python tests/zoo.py --seed 0 --only 17                                     model 17 of that seed alone, in detail
 
 Written from the documentation alone, without knowledge of how the samplers work. Model k of a seed is the same whatever
-else is run. What is drawn: `zoo_specimens.py`; what is checked, and by which rules: `zoo_checks.py`; the oracle:
-`zoo_oracle.py`.
+else is run. What is drawn: `zoo_specimens.py`; the same in the library: `zoo_library.py`; what is checked, and by which
+rules: `zoo_checks.py`; the oracle: `zoo_oracle.py`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from zoo_checks import LARGEST_Z, Comparison, Sampled, compare, log_reach, problems_of, quantities
-from zoo_oracle import PARAMETERS, Distribution, Draws, Model, rewards_of_pairs
+from zoo_library import library_method, sample
 from zoo_specimens import Specimen, specimen
 
 METHODS = ("HMC", "Gibbs", "Metropolis")
@@ -40,115 +40,6 @@ PROBLEMS = (
 )
 LONGER = 10  # how many times as long the runs are that decide on a disagreement …
 MANY = 12  # … and how many of these there are where one of each still disagrees
-
-
-# ---- the library ---------------------------------------------------------------------------------------------
-
-
-def library_model(model: Model) -> Any:
-    """The same model in the library's words."""
-    import manymotives as mm
-
-    def prior(value: Any) -> Any:
-        if not isinstance(value, Distribution):
-            return value
-        return getattr(mm, value.kind)(*map(prior, value.parameters))
-
-    first, second = (*model.reward.parameters, None)[:2]
-    if model.is_dirichlet:
-        reward: Any = mm.DirichletReward(concentration=prior(first), on=model.on)
-    elif model.reward.kind == "Beta":
-        reward = mm.BetaReward(alpha=prior(first), beta=prior(second), on=model.on)
-    else:
-        reward = mm.GaussianReward(features=model.features, mean=prior(first), scale=prior(second), on=model.on)
-    rule = mm.SoftOptimal if model.foresees_errors else mm.Softmax
-    choice = rule(inverse_temperature=prior(model.inverse_temperature), lapse=prior(model.lapse))
-    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)())
-
-
-def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -> Any:
-    import manymotives as mm
-
-    size = {"chains": chains, "draws": draws, "warmup": warmup, "thin": thin}
-    if name == "JAX":
-        return mm.HMC(**size, max_rounds=1, device="cpu")
-    return mm.HMC(**size, max_rounds=1) if name == "HMC" else getattr(mm, name)(**size)
-
-
-def sample(one: Specimen, method: Any, seed: int) -> Sampled:
-    """Fit, and take out of the posterior what is checked."""
-    import manymotives as mm
-
-    world = one.world
-    terminal = np.flatnonzero(world.is_terminal).tolist()
-    available = world.available | world.is_terminal[:, None]
-    environment = mm.Environment(world.transitions, discount=world.discount, available=available, terminal=terminal)
-    demonstrations = mm.Demonstrations.from_lists(
-        [(states, actions) for _, states, actions in one.episodes],
-        environment,
-        tasks=[task for task, _, _ in one.episodes],
-    )
-    posterior = mm.fit(library_model(one.model), environment, demonstrations, method, seed=seed, progress=False)
-    return taken_from(one, posterior)
-
-
-def taken_from(one: Specimen, posterior: Any) -> Sampled:
-    """Plain arrays from a posterior's groups."""
-    world, model = one.world, one.model
-    drawn = posterior.data["posterior"].dataset
-    chains = drawn.sizes["chain"]
-    size = chains * drawn.sizes["draw"]
-
-    def block(name: str, *behind: str) -> np.ndarray:
-        """[n, M, ...]"""
-        values = drawn[name] if "task" in drawn[name].dims else drawn[name].expand_dims("task")
-        values = values.transpose("chain", "draw", "task", *behind)
-        return values.values.reshape(size, *values.shape[2:])
-
-    cells = ("state",) if model.on == "state" else ("state", "action")
-    place = slice(None) if model.on == "state" else np.flatnonzero(world.available)
-    reward = block("reward", *cells)
-    flat = reward.reshape(*reward.shape[:2], -1)[..., place]
-    tasks = reward.shape[1]
-    if model.features is None:
-        coordinates = flat
-    else:
-        coordinates = block("weight", "feature")
-        shown = rewards_of_pairs(world, model, coordinates)
-        shown = shown[..., 0] if model.on == "state" else shown.reshape(*shown.shape[:2], -1)[..., place]
-        if not np.allclose(shown, flat, rtol=1e-10, atol=1e-10 * np.abs(coordinates).max()):
-            raise AssertionError("rewards are not the weighted sums of their features")
-    if model.on == "state":
-        rewards = np.repeat(reward[..., None], world.available.shape[1], axis=-1)
-    else:
-        rewards = np.where(world.available, reward, 0.0)
-    rule = [
-        block(name) if isinstance(value, Distribution) else np.full((size, tasks), float(value))
-        for name, value in (("inverse_temperature", model.inverse_temperature), ("lapse", model.lapse))
-    ]
-    hyperparameters = {}
-    for name, distribution in (
-        ("reward", model.reward),
-        ("inverse_temperature", model.inverse_temperature),
-        ("lapse", model.lapse),
-    ):
-        if not isinstance(distribution, Distribution):
-            continue
-        words = model.words if name == "reward" else PARAMETERS[distribution.kind]
-        for word, parameter in zip(words, distribution.parameters):
-            if isinstance(parameter, Distribution):
-                behind = () if name != "reward" else cells if model.features is None else ("feature",)
-                values = block(f"{name}_{word}", *behind)
-                if name == "reward" and model.features is None:
-                    values = values.reshape(*values.shape[:2], -1)[..., place]
-                hyperparameters[f"{name}_{word}"] = values
-    likelihood = posterior.data["log_likelihood"].dataset["choices"].transpose("chain", "draw", "episode")
-    return Sampled(
-        chains,
-        Draws(rewards, coordinates, rule[0], rule[1], hyperparameters),
-        likelihood.values.reshape(size, -1),
-        posterior.data["sample_stats"].dataset["lp"].transpose("chain", "draw").values.ravel(),
-    )
 
 
 # ---- examination ---------------------------------------------------------------------------------------------
