@@ -1,6 +1,6 @@
 """Every baseline, alike: labels, shapes, probabilities, seeds, masks, terminal states, and what it says of bad data.
 
-What each of them computes is held against oracles in test_baselines_exact.py.
+What each of them computes is held against oracles in test_baselines_exact*.py.
 """
 
 import importlib
