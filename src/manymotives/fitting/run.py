@@ -95,6 +95,7 @@ class Run:
         data.attrs["method"] = json.dumps(record_of(self.method))
         if self.start is not None and not getattr(self.draws, "includes_earlier", False):
             data = _joined(self.start.data, data)
+        data = self.kind.relabelled(data, self.model, self.environment)
         mixed = mixed or self.kind.mixing_of(data, self.method)
         if mixed is not None and not mixed.warnings:
             data.attrs["mixing"] = str(mixed)

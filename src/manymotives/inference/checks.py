@@ -43,8 +43,13 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
         )
 
 
-def check_environment_is_known(method: Any, target: Target) -> None:
-    """Refuse a belief in its place: this method moves rewards alone."""
+def check_moves_rewards_alone(method: Any, target: Target) -> None:
+    """Refuse a belief in the environment's place, and motives that switch: this method moves rewards alone."""
+    if target.assignment is not None:
+        raise InputError(
+            f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "
+            "processors."
+        )
     if target.belief is not None:
         raise InputError(
             f"{method!r} cannot infer an environment along with the rewards. HMC(), Gibbs() and Metropolis() can; or "

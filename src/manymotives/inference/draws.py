@@ -1,12 +1,24 @@
 """What every method promises: where it begins, how it goes on, what it returns."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
 from manymotives.inference.progress import Progress
+
+
+class AssignmentDraws(NamedTuple):
+    """Where motives switch: what is kept of the hidden chain; each with (chain and) draw in front."""
+
+    rows: np.ndarray  # [C, K + 1, K] of each context: from each motive, and last the row by which segments begin
+    stickiness: np.ndarray  # [R] κ of each tree of rows
+    concentration: np.ndarray  # [R, L] ν of its levels
+    steps: np.ndarray  # [M, K] how many steps of each task are assigned to each motive
+    switches: np.ndarray  # [M] how often it switches
+    log_likelihood: np.ndarray  # [M] of its choices, with the hidden chain summed out …
+    episode_log_likelihood: np.ndarray  # [E] … and of each episode's; none where there are too many
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +32,7 @@ class Draws:
     warnings: tuple[str, ...] = ()
     episode_log_likelihood: Float[np.ndarray, "chain draw episode"] | None = None  # where it was noted in passing
     transition_probabilities: Float[np.ndarray, "chain draw E"] | None = None  # that are uncertain, under a belief
+    assignment: AssignmentDraws | None = None  # where motives switch; tasks above are motives (of units) then
     includes_earlier: bool = False  # all proposals so far were resampled: these stand for those before, too
 
     def followed_by(self, later: "Draws") -> "Draws":
@@ -39,6 +52,9 @@ class Draws:
             warnings=later.warnings,
             episode_log_likelihood=_joined(self.episode_log_likelihood, later.episode_log_likelihood),
             transition_probabilities=_joined(self.transition_probabilities, later.transition_probabilities),
+            assignment=None
+            if self.assignment is None or later.assignment is None
+            else AssignmentDraws(*(np.concatenate(both, axis=1) for both in zip(self.assignment, later.assignment))),
         )
 
 

@@ -19,7 +19,7 @@ from scipy import optimize, special
 
 from manymotives import families
 from manymotives.errors import InputError
-from manymotives.inference.checks import check_environment_is_known, checked_counts
+from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import warm_up
@@ -61,7 +61,7 @@ class EmpiricalBayes(Recorded):
         checked_counts(self)
 
     def init(self, target: Target, seed: int) -> RunState:
-        check_environment_is_known(self, target)
+        check_moves_rewards_alone(self, target)
         if target.environment.num_states > LARGEST:
             raise InputError(
                 f"EmpiricalBayes is for up to {LARGEST} states; there are {target.environment.num_states}. Use Gibbs()."

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from manymotives.errors import InputError
-from manymotives.inference.checks import check_environment_is_known, checked_counts
+from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
 from manymotives.inference.mcmc.chains import advance_chains
@@ -54,7 +54,7 @@ class HMC(Recorded):
 
     def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
-            check_environment_is_known(self, target)
+            check_moves_rewards_alone(self, target)
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from manymotives.inference.checks import check_environment_is_known, checked_counts
+from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.importance import stream_of, weighted_draws, with_earlier
 from manymotives.inference.progress import Progress
@@ -37,7 +37,7 @@ class MonteCarlo(Recorded):
         checked_counts(self)
 
     def init(self, target: Target, seed: int) -> RunState:
-        check_environment_is_known(self, target)
+        check_moves_rewards_alone(self, target)
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

@@ -16,13 +16,15 @@ from manymotives.data.belief import EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.target import ParameterLayout, Target, coordinates_of
+from manymotives.models.switching import Switching
+from manymotives.models.target import ParameterLayout, Target, check_everyone_chose, checked_choices, coordinates_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +39,16 @@ class RewardPolicyModel(Model):
         `Softmax()` or `SoftOptimal()`.
     sharing
         `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP).
+    switching
+        None: each task acts on one motive for good. `Switching(motives=3)`: on one of three at a time, between which it
+        switches. Under `Pooled()` motives are everybody's; under `Hierarchical()` each task has its own version of each
+        motive, from that motive's population, and its own use of them; under `Separate()` all is its own.
     """
 
     reward: Any = DirichletReward()
     choice: Any = Softmax()
     sharing: Any = Hierarchical()
+    switching: Switching | None = None
 
     target_type: ClassVar[type] = Target
 
@@ -54,6 +61,10 @@ class RewardPolicyModel(Model):
             if not isinstance(getattr(self, word), kinds):
                 names = ", ".join(f"{kind.__name__}()" for kind in kinds)
                 raise InputError(f"RewardPolicyModel: {word} must be one of {names}; found {getattr(self, word)!r}.")
+        if not isinstance(self.switching, Switching | None):
+            raise InputError(
+                f"RewardPolicyModel: switching must be Switching(motives=...) or None; found {self.switching!r}."
+            )
 
     @property
     def inverse_temperature(self) -> Any:
@@ -63,8 +74,9 @@ class RewardPolicyModel(Model):
 
     @property
     def abbreviation(self) -> str:
-        """As the paper calls it."""
-        return {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
+        """As the paper calls it, and how many motives it switches between."""
+        paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
+        return paper if self.switching is None else f"{paper}, {self.switching.motives} motives"
 
     @property
     def has_independent_tasks(self) -> bool:
@@ -83,12 +95,35 @@ class RewardPolicyModel(Model):
 
     def bind(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data, up to a constant."""
+        if self.switching is not None:
+            return self._bind_switching(environment, demonstrations)
         episodes = EpisodeCounts.of(demonstrations, pooled=self.is_pooled)
         return replace(super().bind(environment, demonstrations), episodes=episodes)
 
+    def _bind_switching(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Target:
+        """The same where motives switch: one row of coordinates for each motive of each unit, motive by motive."""
+        belief, known = split_environment(environment)
+        if belief is not None:
+            raise InputError(
+                "motives that switch need a known environment: take the belief's mean (belief.mean), or --plug-in on "
+                "the command line."
+            )
+        assert self.switching is not None
+        counts = checked_choices(known, demonstrations)
+        if self.is_separate:
+            check_everyone_chose(demonstrations, counts)
+        assignment = Assignment.of(self.switching, self.sharing, demonstrations)
+        units = (EVERYBODY,) if self.is_pooled else demonstrations.tasks
+        nothing = np.zeros((assignment.num_motives * len(units), *counts.shape[1:]))
+        return replace(self.target(known, units, nothing), assignment=assignment)
+
     def target(self, environment: EnvironmentOrBelief, tasks: tuple[Any, ...], counts: np.ndarray) -> Target:
-        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says."""
+        """The same from counts [M, S, A] of tasks already pooled, if that is what the sharing says.
+
+        Where motives switch, counts [K · M, S, A] of each motive.
+        """
         belief, environment = split_environment(environment)
+        num_motives = len(counts) // len(tasks)
         reward, on = self.reward, self.reward.on
         features = reward.features_for(environment)
         if features is not None and on == "state_action":
@@ -115,17 +150,17 @@ class RewardPolicyModel(Model):
             lapse=lapse,
             is_soft=self.choice.is_soft,
             on_pairs=on == "state_action",
-            group_size=1 if self.is_separate else len(counts),
+            group_size=len(tasks) if self.is_hierarchical else 1,
         )
         return Target(
             environment=environment,
             on=on,
-            tasks=tasks,
+            tasks=num_motives * tasks,
             counts=np.ascontiguousarray(counts, dtype=float),
             layout=layout,
             blocks=blocks,
-            fixed_temperature=_known(self.inverse_temperature, tasks, "inverse_temperature"),
-            fixed_lapse=_known(self.choice.lapse, tasks, "lapse"),
+            fixed_temperature=np.tile(_known(self.inverse_temperature, tasks, "inverse_temperature"), num_motives),
+            fixed_lapse=np.tile(_known(self.choice.lapse, tasks, "lapse"), num_motives),
             belief=belief,
         )
 

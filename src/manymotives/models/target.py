@@ -21,6 +21,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
+from manymotives.models.assignment import Assignment
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Prior
@@ -75,6 +76,7 @@ class Target:
     fixed_lapse: np.ndarray  # [M]
     belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
     episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
+    assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
 
     @property
     def num_tasks(self) -> int:

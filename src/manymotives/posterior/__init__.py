@@ -4,5 +4,6 @@ from manymotives.posterior.common import Posterior
 from manymotives.posterior.policy_optimality import PolicyOptimalityPosterior
 from manymotives.posterior.reward_policy import RewardPolicyPosterior
 from manymotives.posterior.summary import Summary
+from manymotives.posterior.switching import SwitchingPosterior
 
-__all__ = ["PolicyOptimalityPosterior", "Posterior", "RewardPolicyPosterior", "Summary"]
+__all__ = ["PolicyOptimalityPosterior", "Posterior", "RewardPolicyPosterior", "Summary", "SwitchingPosterior"]

@@ -53,10 +53,20 @@ class Posterior(ABC):
     def kind_of(model: Any) -> "type[Posterior]":
         """The kind of posterior that a model has."""
         for kind in Posterior.__subclasses__():
-            if isinstance(model, kind.model_type):
+            if kind.is_kind_of(model):
                 return kind
-        known = " or a ".join(f"{kind.model_type.__name__}(...)" for kind in Posterior.__subclasses__())
+        known = " or a ".join(sorted({f"{kind.model_type.__name__}(...)" for kind in Posterior.__subclasses__()}))
         raise InputError(f"model must be a {known}; found {model!r}.")
+
+    @classmethod
+    def is_kind_of(cls, model: Any) -> bool:
+        """Whether a model has posteriors of this kind."""
+        return isinstance(model, cls.model_type)
+
+    @staticmethod
+    def relabelled(data: xr.DataTree, model: Any, environment: Environment) -> xr.DataTree:
+        """All draws of a run, with what has no order of its own in one order."""
+        return data
 
     @staticmethod
     @abstractmethod

@@ -33,6 +33,10 @@ class RewardPolicyPosterior(Posterior):
     label = staticmethod(label_reward_policy)
 
     @classmethod
+    def is_kind_of(cls, model: Any) -> bool:
+        return isinstance(model, RewardPolicyModel) and model.switching is None
+
+    @classmethod
     def watched(cls, draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
         """Rewards, temperatures and hyperparameters, without what only a file needs."""
         return watched_reward_policy(draws, model, target, demonstrations)

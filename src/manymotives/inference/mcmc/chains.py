@@ -15,12 +15,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
-from manymotives.inference.draws import Draws, RunState
+from manymotives.inference.draws import AssignmentDraws, Draws, RunState
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
+from manymotives.inference.mcmc.motives import MotiveSampler
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
 from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
 from manymotives.inference.progress import Progress
@@ -128,7 +129,13 @@ def _draws_of(made: list["MarkovChain"], kept: int, warnings: tuple[str, ...]) -
         ),
         statistics=statistics,
         warnings=warnings,
+        assignment=_stacked_motives([chain.assignment_draws for chain in made if chain.assignment_draws], kept),
     )
+
+
+def _stacked_motives(drawn: list[AssignmentDraws], kept: int) -> AssignmentDraws | None:
+    """The first so many draws of each chain; None where motives do not switch."""
+    return AssignmentDraws(*(np.stack([part[:kept] for part in parts]) for parts in zip(*drawn))) if drawn else None
 
 
 def _seconds_each(made: list["MarkovChain"]) -> float:
@@ -162,6 +169,9 @@ class MarkovChain:
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.layout)
         self.layout = ParameterLayout(*parts)
         self.data = data_of(target, self.world, self.is_hamiltonian)
+        self.motives = None if target.assignment is None else MotiveSampler(target.assignment)
+        if self.motives is not None:
+            self.target = replace(target, counts=self.data.counts)  # one array: as motives change, so do counts
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
@@ -179,11 +189,12 @@ class MarkovChain:
         self.drawn = self.draw_arrays(draws)
         self.episode_log_likelihood = np.empty((draws, 0 if episodes is None else episodes.num_episodes))
         self.transition_probabilities = self._empty_probabilities(draws)
+        self.assignment_draws = None if self.motives is None else self.motives.empty_draws(draws)
         acceptance = self.acceptance_counts()
         while self.kept < draws and not stop.is_set():
             part = slice(self.kept, min(self.kept + BLOCK, draws))
             block = self.draw_arrays(part.stop - part.start, episodes)
-            self.advance(thin, block, acceptance, self.transition_probabilities[part])
+            self.advance(thin, block, acceptance, part)
             for whole, new in zip(self.drawn[:3], block[:3]):
                 whole[part] = new
             if episodes is not None:
@@ -212,25 +223,34 @@ class MarkovChain:
             visited=visited,
         )
 
-    def advance(
-        self, thin: int, drawn: DrawArrays, acceptance: AcceptanceCounts, probabilities: np.ndarray | None = None
-    ) -> None:
-        """Fill these arrays with draws; where the dynamics are uncertain, they are updated before each sweep.
+    def advance(self, thin: int, drawn: DrawArrays, acceptance: AcceptanceCounts, part: slice | None = None) -> None:
+        """Fill these arrays with draws; what else is uncertain, dynamics or motives, is updated around each sweep.
 
-        `probabilities` [N, E′]: for the transition probabilities that are uncertain.
+        `part`: which of all draws they are, for what is kept of dynamics and motives; None: nothing is.
         """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
-        if self.dynamics is None:
+        if self.dynamics is None and self.motives is None:
             self.kernel(*fixed, thin, drawn, acceptance)
         else:
             for n in range(len(drawn.tasks)):
                 one = drawn.part(slice(n, n + 1))
                 for _ in range(thin):
-                    self.dynamics.update(self.rng, self.layout, self.data, self.state)
+                    if self.dynamics is not None:
+                        self.dynamics.update(self.rng, self.layout, self.data, self.state)
                     self.kernel(*fixed, 1, one, acceptance)
-                if probabilities is not None:
-                    probabilities[n] = self.dynamics.transition_probabilities
+                    if self.motives is not None:
+                        self.motives.update(self.rng, self.layout, self.data, self.state)
+                if part is not None:
+                    self._note(part.start + n)
         self.done += len(drawn.tasks)
+
+    def _note(self, n: int) -> None:
+        """Dynamics and motives as they are at the n-th draw."""
+        if self.dynamics is not None:
+            self.transition_probabilities[n] = self.dynamics.transition_probabilities
+        if self.motives is not None:
+            assert self.assignment_draws is not None
+            self.motives.record(self.assignment_draws, n)
 
     def _empty_probabilities(self, draws: int) -> np.ndarray:
         """[draws, E′] for the transition probabilities that are uncertain; E′ = 0 where the environment is known."""
@@ -267,6 +287,8 @@ class MarkovChain:
         hyper, tasks, tries = starting_point(target, self.rng)
         if self.is_hamiltonian and only_trajectories(target):  # from a prior draw the way is too far
             tasks = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), CLIMB).tasks
+        if self.motives is not None:
+            tasks = self.motives.begin(self.rng, target, tasks, hyper)
         self._set_state(np.ascontiguousarray(tasks), hyper)
         self.tuning = first_tuning(self, tries)
 
@@ -302,7 +324,9 @@ class MarkovChain:
         arrays: dict[str, np.ndarray] = {**self.state._asdict(), **self.tuning._asdict()}
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         arrays["walk_size"] = np.array(self.walk_size)
-        return arrays if self.dynamics is None else arrays | self.dynamics.saved()
+        for part in (self.dynamics, self.motives):
+            arrays |= {} if part is None else part.saved()
+        return arrays
 
     @classmethod
     def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "MarkovChain":
@@ -317,6 +341,10 @@ class MarkovChain:
         if target.belief is not None:
             saved = {name: state[name][k] for name in ("environment_logs", "environment_kept")}
             chain.dynamics = DynamicsSampler(target.belief, chain.world, saved)
+        if target.assignment is not None:
+            saved = {name: values[k] for name, values in state.items() if name.startswith("motives_")}
+            chain.motives = MotiveSampler(target.assignment, saved)
+            chain.motives.count_choices(chain.data.counts)
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.tuning = Tuning(**{name: np.asarray(state[name][k]) for name in Tuning._fields})  # only read
         if not is_standardised(target, chain.state):  # from a version that kept z for its trajectories only

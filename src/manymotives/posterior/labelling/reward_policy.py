@@ -120,30 +120,46 @@ def labelled_variables(
 
     `for_tasks`: with a task axis; without it there is one of everything.
     """
-    layout = target.layout
-    owner = np.arange(target.num_tasks)
-    cells = ("state",) if target.on == "state" else ("state", "action")
     made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    for_groups = target.num_groups > 1 or (for_tasks and model.is_separate)
+    for variables, has_axis in ((task_variables(target, tasks), for_tasks), (hyper_variables(target, hyper), for_groups)):
+        for name, (behind, values) in variables.items():
+            dims = ("chain", "draw", "task", *behind) if has_axis else ("chain", "draw", *behind)
+            made[name] = (dims, values if has_axis else values[:, :, 0])
+    cells = cells_of(target)
+    coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
+    if target.layout.features.size:
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.layout.num_rewards))
+    return xr.Dataset(made, coords=coordinates | sample_coordinates(*tasks.shape[:2]))
 
-    def add(name: str, values: np.ndarray, behind: tuple[str, ...]) -> None:
-        """Values [chain, draw, M, ...] under their name."""
-        if for_tasks:
-            made[name] = (("chain", "draw", "task", *behind), values)
-        else:
-            made[name] = (("chain", "draw", *behind), values[:, :, 0])
 
+Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]  # name: (dims behind chain, draw and whose they are, values)
+
+
+def cells_of(target: Target) -> tuple[str, ...]:
+    """What rewards lie on."""
+    return ("state",) if target.on == "state" else ("state", "action")
+
+
+def task_variables(target: Target, tasks: np.ndarray) -> Variables:
+    """Rewards, weights, temperatures and lapse rates [chain, draw, M, ...] from coordinates u [chain, draw, M, D]."""
+    layout, owner = target.layout, np.arange(target.num_tasks)
     reward = target.rewards(tasks)
     if target.on == "state_action":
         reward = np.where(target.environment.available, reward, np.nan)
-    add("reward", reward, cells)
-    coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
+    made: Variables = {"reward": (cells_of(target), reward)}
     if layout.features.size:
-        add("weight", tasks[..., : layout.num_rewards], ("feature",))
-        coordinates["feature"] = coordinate_of(model.reward.feature_names(layout.num_rewards))
+        made["weight"] = (("feature",), tasks[..., : layout.num_rewards])
     if layout.temperature >= 0:
-        add("inverse_temperature", target.temperatures(tasks, owner), ())
+        made["inverse_temperature"] = ((), target.temperatures(tasks, owner))
     if layout.lapse >= 0:
-        add("lapse", target.lapses(tasks, owner), ())
+        made["lapse"] = ((), target.lapses(tasks, owner))
+    return made
+
+
+def hyper_variables(target: Target, hyper: np.ndarray) -> Variables:
+    """Hyperparameters [chain, draw, G, ...] from coordinates h [chain, draw, G, H]."""
+    layout, cells, made = target.layout, cells_of(target), {}
     values = target.natural_hyper(hyper)
     for block in target.blocks:
         part = values[..., block.begin : block.end]
@@ -157,9 +173,5 @@ def labelled_variables(
             table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)
             table[..., layout.reward_index] = part
             part, behind = table.reshape(*part.shape[:-1], *shape), cells
-        if target.num_groups > 1 or (for_tasks and model.is_separate):
-            made[block.name] = (("chain", "draw", "task", *behind), part)
-        else:
-            made[block.name] = (("chain", "draw", *behind), part[:, :, 0])
-    chains, length = tasks.shape[:2]
-    return xr.Dataset(made, coords=coordinates | sample_coordinates(chains, length))
+        made[block.name] = (behind, part)
+    return made

@@ -1,0 +1,265 @@
+"""The hidden chain of motives as part of a Markov chain's state, where motives switch: start, update, record, resume.
+
+    rows, κ, ν | z             conditional draws on the tree of rows                          `row_tree.draw_rows`
+    z | θ, rows                forward filtering, backward sampling                           `models.hidden_markov`
+    θ | z                      the sweeps that all models have, given counts N_k(s, a)         `sweeps`
+
+Chains start from a hidden Markov model of free policies, climbed by a few steps of EM from random places.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from manymotives.families import BETA, natural
+from manymotives.inference.draws import AssignmentDraws
+from manymotives.inference.laplace import peaks
+from manymotives.inference.mcmc.row_tree import draw_rows
+from manymotives.jit import compiled, inner
+from manymotives.models.assignment import KNOWN, Assignment, RowTree
+from manymotives.models.hidden_markov import (
+    Segments,
+    choice_table,
+    expected_counts,
+    filter_forward,
+    sample_backward,
+    smoothed_motives,
+)
+from manymotives.models.likelihood import inverse_temperature, log_likelihood, weights_workspace
+from manymotives.models.target import Target
+
+STARTS = 4  # random places from which a free hidden Markov model is climbed …
+CLIMB = 12  # … by so many steps of EM
+SCORING = 5  # steps of Fisher scoring towards each motive's mode, given its counts
+WINDOW = 25  # steps of an episode that a motive's first policy is taken from
+MOST_NOTED = 5_000_000  # draws × episodes of a chain; beyond it log-likelihoods are kept by task
+SMOOTHING = 1.0  # pseudo-choices of everybody's policy in each state, for each motive
+
+
+class MotiveState(NamedTuple):
+    """Where a chain is with its motives; what compiled loops read and write."""
+
+    motive: np.ndarray  # [T] z
+    rows: np.ndarray  # [N, K + 1, K] at all nodes of the tree
+    stickiness: np.ndarray  # [R] κ
+    concentration: np.ndarray  # [R, L] ν
+    filtered: np.ndarray  # [T, K]
+    log_likelihood: np.ndarray  # [E] of each episode, with z summed out
+    context_rows: np.ndarray  # [C, K + 1, K]
+
+
+class MotiveSampler:
+    """Motives of all steps in one chain, and the rows by which they switch."""
+
+    def __init__(self, assignment: Assignment, saved: dict[str, Any] | None = None) -> None:
+        self.assignment = assignment
+        # copies, because threads that share an array also fight over its reference count
+        self.segments = Segments(*(np.array(part) for part in assignment.segments))
+        parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in assignment.tree)
+        self.tree = RowTree(*parts)
+        self.owner = np.zeros(assignment.num_episodes, dtype=np.int64)  # [E] the task of each episode
+        self.owner[self.segments.episode] = self.segments.task
+        num_steps, count = len(self.segments.state), assignment.num_motives
+        num_nodes, roots, levels = len(self.tree.parent), assignment.num_roots, len(assignment.levels)
+        self.state = MotiveState(
+            motive=np.zeros(num_steps, dtype=np.int64),
+            rows=np.full((num_nodes, count + 1, count), 1.0 / count),
+            stickiness=np.full(roots, self.tree.stickiness[0]),
+            concentration=np.full((roots, levels), self.tree.concentration[0]),
+            filtered=np.empty((num_steps, count)),
+            log_likelihood=np.zeros(assignment.num_episodes),
+            context_rows=np.empty((assignment.num_contexts, count + 1, count)),
+        )
+        if saved is not None:
+            for name in ("motive", "rows", "stickiness", "concentration"):
+                getattr(self.state, name)[...] = saved[f"motives_{name}"]
+
+    # ---- start ---------------------------------------------------------------------------------------------
+
+    def begin(self, rng: np.random.Generator, target: Target, tasks: np.ndarray, hyper: np.ndarray) -> np.ndarray:
+        """Motives of a free hidden Markov model, and coordinates [K · U, D] near the modes that they lead to.
+
+        The counts of `target` are filled in.
+        """
+        self.state.rows[:, :-1] = 0.1 / self.assignment.num_motives
+        self.state.rows[:, np.arange(self.assignment.num_motives), np.arange(self.assignment.num_motives)] += 0.9
+        if self.tree.stickiness_family != KNOWN:
+            self.state.stickiness[:] = 10.0
+        if self.tree.concentration_family != KNOWN:
+            self.state.concentration[:] = 10.0
+        shares = self._climbed(rng, target)
+        chance = np.cumsum(shares, axis=1)
+        self.state.motive[:] = np.minimum((rng.random((len(chance), 1)) > chance).sum(axis=1), shares.shape[1] - 1)
+        self.count_choices(target.counts)
+        resample_rows(rng, self.segments, self.tree, self.state)
+        return peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING).tasks
+
+    def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
+        """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models."""
+        assignment, segments = self.assignment, self.segments
+        count, exists = assignment.num_motives, target.environment.available
+        num_steps, shape = len(segments.state), exists.shape
+        pooled = replace_units(segments)
+        blind = exists / exists.sum(axis=1, keepdims=True).clip(1)
+        everybody = expected_counts(pooled, np.ones((num_steps, 1)), 1, *shape)[0] + blind
+        everybody /= everybody.sum(axis=1, keepdims=True).clip(1e-300)
+        if count == 1:
+            return np.ones((num_steps, 1))
+        best, found = -np.inf, np.full((num_steps, count), 1.0 / count)
+        for _ in range(STARTS):
+            begin = rng.integers(0, max(1, num_steps - WINDOW), size=count)
+            shares = np.zeros((num_steps, count))
+            for k, first in enumerate(begin):
+                shares[first : first + WINDOW, k] = 1.0
+            rows = np.full((1, count + 1, count), 0.1 / count)
+            rows[0, np.arange(count), np.arange(count)] += 0.9
+            rows /= rows.sum(axis=2, keepdims=True)
+            pooled = pooled._replace(context=np.zeros_like(pooled.context))
+            for _ in range(CLIMB):
+                counts = expected_counts(pooled, shares, 1, *shape) + SMOOTHING * everybody
+                with np.errstate(divide="ignore"):
+                    log_policies = np.log(counts / counts.sum(axis=2, keepdims=True).clip(1e-300))
+                shares, transitions, likelihood = smoothed_motives(pooled, rows, log_policies, assignment.num_episodes)
+                transitions[0, np.arange(count), np.arange(count)] += self.state.stickiness[0]
+                rows = (transitions + 1.0) / (transitions + 1.0).sum(axis=2, keepdims=True)
+            if likelihood.sum() > best:
+                best, found = likelihood.sum(), shares
+        return found
+
+    def count_choices(self, counts: np.ndarray) -> None:
+        """N_k(s, a) of units, as motives are now, into counts [K · U, S, A]."""
+        count_choices(self.segments, self.state.motive, counts, self.assignment.num_units)
+
+    # ---- go on ---------------------------------------------------------------------------------------------
+
+    def update(self, rng: np.random.Generator, layout: Any, data: Any, state: Any) -> None:
+        """Rows given motives, then motives given all else; counts and log-likelihoods of the chain follow."""
+        update_motives(rng, layout, data, state, self.segments, self.tree, self.state)
+
+    def record(self, drawn: AssignmentDraws, n: int) -> None:
+        """Where the chain is, as its n-th draw."""
+        segments, state, count = self.segments, self.state, self.assignment.num_motives
+        drawn.rows[n] = state.context_rows
+        drawn.stickiness[n], drawn.concentration[n] = state.stickiness, state.concentration
+        flat = np.bincount(segments.task * count + state.motive, minlength=drawn.steps[n].size)
+        drawn.steps[n] = flat.reshape(drawn.steps[n].shape)
+        switched = ~segments.begins & (state.motive != np.roll(state.motive, 1))
+        drawn.log_likelihood[n] = np.bincount(self.owner, weights=state.log_likelihood, minlength=len(drawn.switches[n]))
+        if drawn.episode_log_likelihood.size:
+            drawn.episode_log_likelihood[n] = state.log_likelihood
+        drawn.switches[n] = np.bincount(segments.task[switched], minlength=len(drawn.switches[n]))
+
+    def empty_draws(self, draws: int) -> AssignmentDraws:
+        """Room for so many draws."""
+        state, assignment = self.state, self.assignment
+        noted = assignment.num_episodes if draws * assignment.num_episodes <= MOST_NOTED else 0
+        return AssignmentDraws(
+            rows=np.empty((draws, *state.context_rows.shape)),
+            stickiness=np.empty((draws, *state.stickiness.shape)),
+            concentration=np.empty((draws, *state.concentration.shape)),
+            steps=np.empty((draws, assignment.num_tasks, assignment.num_motives)),
+            switches=np.empty((draws, assignment.num_tasks)),
+            log_likelihood=np.empty((draws, assignment.num_tasks)),
+            episode_log_likelihood=np.empty((draws, noted)),
+        )
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """What is needed to resume."""
+        names = ("motive", "rows", "stickiness", "concentration")
+        return {f"motives_{name}": getattr(self.state, name).copy() for name in names}
+
+
+def replace_units(segments: Segments) -> Segments:
+    """The same steps as if one unit had made them."""
+    return segments._replace(unit=np.zeros_like(segments.unit))
+
+
+@compiled
+def count_choices(segments, motive, counts, num_units):
+    """N_k(s, a) of units into counts [K · U, S, A]."""
+    _count_choices(segments, motive, counts, num_units)
+
+
+@inner
+def _count_choices(segments, motive, counts, num_units):
+    states, actions, unit = segments.state, segments.action, segments.unit
+    counts[:] = 0.0
+    for t in range(len(motive)):
+        if actions[t] >= 0:
+            counts[motive[t] * num_units + unit[t], states[t], actions[t]] += 1.0
+
+
+@compiled
+def resample_rows(rng, segments, tree, state):
+    """Rows, κ and ν given the motives."""
+    _resample_rows(rng, segments, tree, state)
+
+
+@compiled
+def update_motives(rng, layout, data, chain, segments, tree, state):
+    """Rows given motives; motives given rows and policies; counts, and log-likelihoods given the motives."""
+    _resample_rows(rng, segments, tree, state)
+    log_policies = _log_policies(layout, data, chain)
+    num_motives = state.rows.shape[2]
+    table = choice_table(log_policies, num_motives)
+    state.log_likelihood[:] = 0.0
+    filter_forward(segments, state.context_rows, table, state.filtered, state.log_likelihood)
+    sample_backward(rng, segments, state.context_rows, state.filtered, state.motive)
+    counts = data.counts
+    _count_choices(segments, state.motive, counts, len(counts) // num_motives)
+    workspace = weights_workspace(counts.shape[1], counts.shape[2])
+    for m in range(len(counts)):
+        temperature, lapse = _temperature_and_lapse(layout, data, chain.tasks, m)
+        chain.log_likelihood[m] = log_likelihood(chain.q, m, counts, m, temperature, lapse, workspace)
+
+
+@inner
+def _resample_rows(rng, segments, tree, state):
+    rows, motive, begins, context = state.rows, state.motive, segments.begins, segments.context
+    node_of, context_rows = tree.context, state.context_rows
+    num_motives = rows.shape[2]
+    counts = np.zeros(rows.shape)
+    for t in range(len(motive)):
+        j = num_motives if begins[t] else motive[t - 1]
+        counts[node_of[context[t]], j, motive[t]] += 1.0
+    draw_rows(rng, tree, counts, rows, state.stickiness, state.concentration)
+    for c in range(len(node_of)):
+        for j in range(num_motives + 1):
+            for k in range(num_motives):
+                context_rows[c, j, k] = rows[node_of[c], j, k]
+
+
+@inner
+def _temperature_and_lapse(layout, data, tasks, m):
+    temperature, lapse = data.temperature[m], data.lapse[m]
+    if layout.temperature >= 0:
+        temperature = inverse_temperature(tasks[m, layout.temperature])
+    if layout.lapse >= 0:
+        lapse = natural(BETA, tasks[m, layout.lapse])
+    return temperature, lapse
+
+
+@inner
+def _log_policies(layout, data, chain):
+    """log π(a|s) [K · U, S, A] of the chain's state; −inf where an action does not exist."""
+    q, tasks = chain.q, chain.tasks
+    count, num_states, num_actions = q.shape
+    found = np.full((count, num_states, num_actions), -np.inf)
+    for m in range(count):
+        temperature, lapse = _temperature_and_lapse(layout, data, tasks, m)
+        for s in range(num_states):
+            best, available, weight = -np.inf, 0, 0.0
+            for a in range(num_actions):
+                best = max(best, q[m, s, a])
+            for a in range(num_actions):
+                if q[m, s, a] > -np.inf:
+                    available += 1
+                    weight += np.exp(temperature * (q[m, s, a] - best))
+            for a in range(num_actions):
+                if q[m, s, a] > -np.inf:
+                    share = temperature * (q[m, s, a] - best) - np.log(weight)
+                    if lapse > 0.0:
+                        share = np.log(min((1.0 - lapse) * np.exp(share) + lapse / available, 1.0))
+                    found[m, s, a] = min(share, 0.0)
+    return found

@@ -1,0 +1,290 @@
+"""Draws of a `RewardPolicyModel` whose motives switch, in the ArviZ schema; motives in one order throughout.
+
+The posterior is the same for every order of the motives, and chains change it (label switching). So motives are put in
+one order *after* sampling, draw by draw: that in which their policies are most like those of a reference, the average
+over draws (Stephens 2000); of the motives so matched, the one used most comes first.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.optimize import linear_sum_assignment
+
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.inference import Draws
+from manymotives.inference.draws import AssignmentDraws
+from manymotives.models import RewardPolicyModel, Target
+from manymotives.models.target import log_choice_probabilities
+from manymotives.planning import plan
+from manymotives.posterior.labelling.common import (
+    coordinate_of,
+    labelled_likelihood,
+    names_of,
+    sample_coordinates,
+    stored_constants,
+    tree_of,
+)
+from manymotives.posterior.labelling.reward_policy import (
+    PRIOR_DRAWS,
+    cells_of,
+    hyper_variables,
+    labelled_variables,
+    task_variables,
+)
+
+FLOOR = 1e-12  # of a policy's probabilities, when motives are compared
+ROUNDS = 20  # of matching, at most
+AT_A_TIME = 2_000_000  # numbers of q
+
+
+def label_switching(
+    draws: Draws, model: RewardPolicyModel, target: Target, demonstrations: Demonstrations, seed: int
+) -> xr.DataTree:
+    """Draws in the ArviZ schema, motives as each draw has them."""
+    assert draws.assignment is not None
+    environment, names = target.environment, names_of(target.environment, demonstrations)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
+    alone = replace(
+        target,
+        tasks=target.tasks[:1],
+        counts=target.counts[:1] * 0,
+        layout=target.layout._replace(group_size=1),
+        assignment=None,
+    )
+    prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
+    prior_tasks = alone.draw_tasks(rng, prior_hyper)
+    chains, length = draws.tasks.shape[:2]
+    log_prior = target.log_prior(
+        draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
+        draws.tasks.reshape(chains * length, *draws.tasks.shape[2:]),
+    ).reshape(chains, length)
+    whose, shape = _whose(model, target), _shape(model, target)
+    statistics: dict[str, Any] = {
+        name: (("chain", *whose), values.reshape(chains, *shape).swapaxes(1, -1))
+        for name, (_, values) in draws.statistics.items()
+    }
+    statistics["lp"] = (("chain", "draw"), log_prior + draws.assignment.log_likelihood.sum(axis=2))
+    constants: dict[str, Any] = stored_constants(environment, None)
+    for word, position, values in (
+        ("inverse_temperature", target.layout.temperature, target.fixed_temperature),
+        ("lapse", target.layout.lapse, target.fixed_lapse),
+    ):
+        if position < 0:
+            constants[word] = ((), values[0]) if model.is_pooled else (("task",), values[: len(demonstrations.tasks)])
+    by_episode = draws.assignment.episode_log_likelihood
+    likelihood = labelled_likelihood(
+        draws.assignment.log_likelihood, by_episode if by_episode.shape[2] else None, demonstrations, names
+    )
+    coordinates = {"task": names["task"], "motive": np.arange(shape[0])}
+    groups = {
+        "posterior": watched_switching(draws, model, target, demonstrations),
+        "sample_stats": xr.Dataset(statistics, coords=coordinates | sample_coordinates(chains, length)),
+        "log_likelihood": likelihood,
+        "prior": labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False),
+        "constant_data": xr.Dataset(
+            constants, coords={name: names[name] for name in ("state", "action", *(() if model.is_pooled else ("task",)))}
+        ),
+    }
+    return tree_of(groups, environment, demonstrations, seed)
+
+
+def watched_switching(
+    draws: Draws, model: RewardPolicyModel, target: Target, demonstrations: Demonstrations
+) -> xr.Dataset:
+    """What is to be said of the posterior, with its names: rewards of motives, and how agents switch between them."""
+    assert draws.assignment is not None and target.assignment is not None
+    names, drawn, assignment = names_of(target.environment, demonstrations), draws.assignment, target.assignment
+    num_motives, num_units = _shape(model, target)[0], assignment.num_units
+    chains, length = draws.tasks.shape[:2]
+    made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    whose = _whose(model, target)
+
+    def add(name: str, values: np.ndarray, behind: tuple[str, ...]) -> None:
+        """Values [chain, draw, K · U, ...] or [chain, draw, K, ...] under their name."""
+        by_motive = values.reshape(chains, length, num_motives, -1, *values.shape[3:])
+        if by_motive.shape[3] == 1 and (model.is_pooled or by_motive.shape[3] < num_units):
+            made[name] = (("chain", "draw", "motive", *behind), by_motive[:, :, :, 0])
+        else:
+            made[name] = (("chain", "draw", *whose, *behind), by_motive.swapaxes(2, 3))
+
+    for variables in (task_variables(target, draws.tasks), hyper_variables(target, draws.hyper)):
+        for name, (behind, values) in variables.items():
+            add(name, values, behind)
+    places, sizes = _contexts(model, target, len(demonstrations.tasks))
+    rows = drawn.rows.reshape(chains, length, *sizes, num_motives + 1, num_motives)
+    made["motive_transition"] = (("chain", "draw", *places, "motive", "next_motive"), rows[..., :-1, :])
+    made["motive_start"] = (("chain", "draw", *places, "motive"), rows[..., -1, :])
+    roots = ("task",) if model.is_separate else ()
+    switching = model.switching
+    assert switching is not None
+    if target.assignment.tree.stickiness_family >= 0:
+        made["stickiness"] = (("chain", "draw", *roots), drawn.stickiness if roots else drawn.stickiness[..., 0])
+    if target.assignment.tree.concentration_family >= 0:
+        for level, word in enumerate(assignment.levels):
+            values = drawn.concentration[..., level]
+            made[f"{word}_concentration"] = (("chain", "draw", *roots), values if roots else values[..., 0])
+    made["motive_share"] = (
+        ("chain", "draw", "task", "motive"),
+        drawn.steps / np.maximum(drawn.steps.sum(axis=3, keepdims=True), 1),
+    )
+    made["switches"] = (("chain", "draw", "task"), drawn.switches)
+    coordinates: dict[str, Any] = {name: names[name] for name in (*cells_of(target), "task")}
+    coordinates |= {"motive": np.arange(num_motives), "next_motive": np.arange(num_motives)}
+    if "state" in places:
+        coordinates["state"] = names["state"]
+    if target.layout.features.size:
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.layout.num_rewards))
+    return xr.Dataset(made, coords=coordinates | sample_coordinates(chains, length))
+
+
+def _whose(model: RewardPolicyModel, target: Target) -> tuple[str, ...]:
+    """Whose rewards they are: of motives, of each task where tasks have their own."""
+    return ("motive",) if model.is_pooled else ("task", "motive")
+
+
+def _shape(model: RewardPolicyModel, target: Target) -> tuple[int, ...]:
+    """[K], or [K, M]: how rows of coordinates are ordered."""
+    assert target.assignment is not None
+    count = target.assignment.num_motives
+    return (count,) if model.is_pooled else (count, target.assignment.num_units)
+
+
+def _contexts(model: RewardPolicyModel, target: Target, num_tasks: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Dimensions of what rows of motives depend on, and their lengths, in the order of contexts."""
+    assert model.switching is not None
+    found: list[tuple[str, int]] = []
+    if model.switching.by == "state":
+        found.append(("state", target.environment.num_states))
+    if not model.is_pooled:
+        found.insert(0 if model.is_separate else len(found), ("task", num_tasks))
+    return tuple(word for word, _ in found), tuple(size for _, size in found)
+
+
+# ---- one order of motives ----------------------------------------------------------------------------------------
+
+
+def in_one_order(
+    drawn: xr.Dataset, model: RewardPolicyModel, environment: Environment, known: xr.Dataset, visits: np.ndarray
+) -> xr.DataArray:
+    """Positions (chain, draw[, task], motive): which motive of a draw is to be the first, the second, …
+
+    `known`: temperatures and lapse rates that were not inferred; `visits` [S]: how often each state was acted in.
+    """
+    blocks = ("task",) if model.is_separate else ()
+    reward, temperature, lapse = (_averaged(part, model) for part in _choosing(drawn, known))
+    order = ("chain", "draw", *blocks, "motive")
+    reward = reward.transpose(*order, ...).fillna(0.0)
+    lead = reward.shape[: len(order)]
+    temperature, lapse = (_spread(part, reward, order).reshape(-1) for part in (temperature, lapse))
+    flat = reward.values.reshape(-1, *reward.shape[len(order) :])
+    log_policies = np.empty((len(flat), *environment.available.shape), dtype=np.float32)
+    step = max(1, AT_A_TIME // environment.available.size)
+    for begin in range(0, len(flat), step):
+        part = slice(begin, begin + step)
+        soft = temperature[part] if model.choice.is_soft else None
+        q = plan(environment, flat[part], on=model.reward.on, inverse_temperature=soft).q
+        policies = np.exp(log_choice_probabilities(q, temperature[part], lapse[part]))
+        log_policies[part] = np.log(np.maximum(policies, FLOOR))
+    chosen = environment.available[:, :] & (environment.available.sum(axis=1, keepdims=True) > 1)
+    weights = (visits[:, None] * chosen).ravel()
+    kept = np.flatnonzero(weights)
+    per_draw = log_policies.reshape(lead[0] * lead[1], -1, lead[-1], weights.size)[..., kept]
+    share = drawn["motive_share"].transpose("chain", "draw", "task", "motive").values.reshape(len(per_draw), -1, lead[-1])
+    share = share if blocks else share.mean(axis=1, keepdims=True)
+    positions = np.stack(
+        [_matched(per_draw[:, block], weights[kept], share[:, block]) for block in range(per_draw.shape[1])], axis=1
+    )
+    return xr.DataArray(positions.reshape(lead), dims=order)
+
+
+def _matched(log_policies: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """[N, K] positions that bring motives of draws [N, K, cells] into one order; `share` [N, K] of steps."""
+    count, num_motives, _ = log_policies.shape
+    positions = np.tile(np.arange(num_motives), (count, 1))
+    if num_motives == 1:
+        return positions
+    reference = np.exp(log_policies[-1])
+    rows = np.arange(count)[:, None]
+    for _ in range(ROUNDS):
+        cost = -np.einsum("nkc,lc->nlk", log_policies, reference * weights, optimize=True)
+        new = np.stack([linear_sum_assignment(each)[1] for each in cost])
+        if np.array_equal(new, positions):
+            break
+        positions = new
+        reference = np.exp(log_policies[rows, positions]).mean(axis=0)
+    most_used = np.argsort(-share[rows, positions].mean(axis=0), kind="stable")
+    return positions[:, most_used]
+
+
+def reordered(data: xr.Dataset, positions: xr.DataArray) -> xr.Dataset:
+    """The same draws with their motives in this order."""
+
+    def along(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        shape = np.broadcast_shapes(values.shape, where.shape)
+        return np.take_along_axis(np.broadcast_to(values, shape), np.broadcast_to(where, shape), axis=-1)
+
+    found = {}
+    for name, values in data.data_vars.items():
+        dims = values.dims
+        for dim in ("motive", "next_motive"):
+            if dim in dims and "draw" in dims:
+                where = positions.rename(motive=dim)
+                values = xr.apply_ufunc(
+                    along, values, where, input_core_dims=[[dim], [dim]], output_core_dims=[[dim]]
+                ).transpose(*dims)
+        found[name] = values
+    return xr.Dataset(found, coords=data.coords, attrs=data.attrs)
+
+
+def _choosing(drawn: xr.Dataset, known: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+    """Rewards, inverse temperatures and lapse rates, drawn or known."""
+    words = ("inverse_temperature", "lapse")
+    temperature, lapse = (drawn[word] if word in drawn else known[word] for word in words)
+    return drawn["reward"], temperature, lapse
+
+
+def _averaged(values: xr.DataArray, model: RewardPolicyModel) -> xr.DataArray:
+    """Over tasks, where a motive is a population's: what it has in common decides which one it is."""
+    return values.mean("task") if model.is_hierarchical and "task" in values.dims else values
+
+
+def _spread(values: xr.DataArray, like: xr.DataArray, order: tuple[str, ...]) -> np.ndarray:
+    """The same for all that `like` has of these dimensions."""
+    shape = {dim: like.sizes[dim] for dim in order}
+    missing = {dim: size for dim, size in shape.items() if dim not in values.dims}
+    return np.ascontiguousarray(values.expand_dims(missing).transpose(*order).values, dtype=float)
+
+
+def stored_dims(
+    model: RewardPolicyModel, target: Target, demonstrations: Demonstrations, sizes: dict[str, int]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The dimensions of every variable that a file must hold; their lengths go into `sizes`."""
+    assignment = target.assignment
+    assert assignment is not None
+    count = assignment.num_motives
+    one = Draws(
+        tasks=np.zeros((1, 1, target.num_tasks, target.num_coordinates)),
+        hyper=np.zeros((1, 1, target.num_groups, target.num_hyper)),
+        log_likelihood=np.zeros((1, 1, target.num_tasks)),
+        assignment=AssignmentDraws(
+            rows=np.zeros((1, 1, assignment.num_contexts, count + 1, count)),
+            stickiness=np.zeros((1, 1, assignment.num_roots)),
+            concentration=np.zeros((1, 1, assignment.num_roots, len(assignment.levels))),
+            steps=np.zeros((1, 1, assignment.num_tasks, count)),
+            switches=np.zeros((1, 1, assignment.num_tasks)),
+            log_likelihood=np.zeros((1, 1, assignment.num_tasks)),
+            episode_log_likelihood=np.zeros((1, 1, 0)),
+        ),
+    )
+    labelled = watched_switching(one, model, target, demonstrations)
+    sizes |= {word: size for word, size in labelled.sizes.items() if word in ("feature", "motive", "next_motive")}
+    found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
+    known: dict[str, tuple[str, ...]] = {
+        word: () if model.is_pooled else ("task",)
+        for word, index in (("inverse_temperature", target.layout.temperature), ("lapse", target.layout.lapse))
+        if index < 0
+    }
+    return {"posterior": found, "constant_data": known, "sample_stats": {"lp": ("chain", "draw")}}
