@@ -45,11 +45,11 @@ def _product() -> Row:
     environment = mm.worlds.RandomMDP(states=states, actions=actions, seed=0)
     rewards = rng.dirichlet(np.ones(states), size=size)
     policies = rng.dirichlet(np.ones(actions), size=(size, states))
-    compiled = first_call(lambda: mm.loss_matrix(environment, policies[:64], rewards[:64]))
+    compiled = first_call(lambda: mm.optimality.loss_matrix(environment, policies[:64], rewards[:64]))
     square = 1536
     a, b = rng.random((2, square, square))
     mine, theirs, _ = side_by_side(
-        lambda: mm.loss_matrix(environment, policies, rewards), lambda: a @ b, rounds=5, at_least=2.0
+        lambda: mm.optimality.loss_matrix(environment, policies, rewards), lambda: a @ b, rounds=5, at_least=2.0
     )
     ours, peer = 2 * size**2 * states**2 / mine / 1e9, 2 * square**3 / theirs / 1e9
     burst = floating_point_limit() / 1e9
@@ -76,9 +76,9 @@ def _chain() -> Row:
     few = (policies[:20], rewards[:250])
     transitions = np.ascontiguousarray(chain.tensor)
     found = losses_by_value_iteration(transitions, chain.discount, *few, 1e-10)
-    assert np.abs(found - mm.loss_matrix(chain, *few)).max() < 1e-7
+    assert np.abs(found - mm.optimality.loss_matrix(chain, *few)).max() < 1e-7
     mine, theirs, _ = side_by_side(
-        lambda: mm.loss_matrix(chain, policies, rewards),
+        lambda: mm.optimality.loss_matrix(chain, policies, rewards),
         lambda: losses_by_value_iteration(transitions, chain.discount, *few, 1e-10),
         rounds=5,
         at_least=0.3,

@@ -75,7 +75,7 @@ def cases(some: int) -> Iterator[tuple[str, object]]:
         )
     until = mm.HMC(draws=30, warmup=30, **{name: 5 for name in ONE_ROUND})
     yield "HMC, until mixed", mm.fit(model, world, steps, until, seed=4, progress=False)
-    few = mm.RewardSet(np.eye(5))
+    few = mm.optimality.RewardSet(np.eye(5))
     priors = getattr(mm, "optimality", mm)  # earlier commits have them at the top
     for name, optimality in (
         ("exponential", priors.ExponentialOptimality()),

@@ -251,8 +251,8 @@ DATA = {
     "more environments than memory": lambda: mm.plan(WIDE, np.ones(500), environments=1000),
     "a plan in something else": lambda: mm.plan("chain", np.ones(3)),
     "the value of a policy under a belief": lambda: mm.evaluate(VAGUE, np.full((3, 2), 0.5), np.ones(3)),
-    "losses under a belief in JAX": lambda: mm.loss_matrix(VAGUE, jnp.full((1, 3, 2), 0.5), np.ones((1, 3))),
-    "losses where an environment is known": lambda: mm.loss_matrix(
+    "losses under a belief in JAX": lambda: mm.optimality.loss_matrix(VAGUE, jnp.full((1, 3, 2), 0.5), np.ones((1, 3))),
+    "losses where an environment is known": lambda: mm.optimality.loss_matrix(
         CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), environments=3
     ),
     "a method without environments": lambda: mm.OptimalityMonteCarlo(environments=0),

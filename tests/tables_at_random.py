@@ -217,7 +217,7 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
     attempt(mm.plan, ENV, frame)
     attempt(mm.plan, ENV, frame, on="state_action")
     attempt(mm.evaluate, ENV, frame, np.zeros(2))
-    attempt(lambda: mm.RewardSet(frame).for_environment(ENV))
+    attempt(lambda: mm.optimality.RewardSet(frame).for_environment(ENV))
     attempt(lambda: mm.GaussianReward(features=frame).features_for(ENV))
     attempt(ENV.with_coordinates, frame)
     for word in ("reward", "start", "available"):

@@ -40,7 +40,7 @@ def test_states_in_another_order_are_the_same_rewards(kind):
     given = frames()[kind]
     np.testing.assert_array_equal(mm.plan(ENV, given).q, mm.plan(ENV, REWARDS).q)
     np.testing.assert_array_equal(mm.loss(ENV, POLICY, given), mm.loss(ENV, POLICY, REWARDS))
-    np.testing.assert_array_equal(mm.loss_matrix(ENV, POLICY[None], given), mm.loss_matrix(ENV, POLICY[None], REWARDS))
+    np.testing.assert_array_equal(mm.optimality.loss_matrix(ENV, POLICY[None], given), mm.optimality.loss_matrix(ENV, POLICY[None], REWARDS))
     one, two = (mm.simulate(ENV, each, mm.Softmax(3.0), steps=20, seed=0) for each in (given, REWARDS))
     np.testing.assert_array_equal(one.action, two.action)
 
@@ -171,10 +171,10 @@ def test_priors_features_and_sets_of_rewards_are_aligned(tmp_path):
         dims=("reward", "state", "action"),
         coords={"reward": ["food", "water"], "state": list(STATES), "action": list(ACTIONS)},
     )
-    chosen = mm.RewardSet(cube[:, TURN, ::-1], on="state_action")
+    chosen = mm.optimality.RewardSet(cube[:, TURN, ::-1], on="state_action")
     np.testing.assert_array_equal(chosen.for_environment(ENV), cube.values)
     assert chosen.names == ("food", "water")
-    backwards = mm.RewardSet(pd.DataFrame(REWARDS).iloc[:, ::-1])
+    backwards = mm.optimality.RewardSet(pd.DataFrame(REWARDS).iloc[:, ::-1])
     np.testing.assert_array_equal(backwards.for_environment(mm.Environment(ENV.transitions, discount=0.8)), REWARDS)
 
 

@@ -50,7 +50,7 @@ def test_losses_are_those_of_plain_loops(environment, on):
     choices = [np.flatnonzero(row) if row.any() else [0] for row in environment.available]
     every = [np.eye(2)[list(each)] for each in itertools.product(*choices)]
     planned = BeliefPlannedRewards.of_rewards(belief, rewards, on=on, environments=count, rng=generator(3))
-    found = mm.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3)
+    found = mm.optimality.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3)
     for j, reward in enumerate(rewards):
         reachable = np.max([value(policy, reward) for policy in every], axis=0)
         known = [plain.optimal_value(T, environment.available, environment.discount, reward) for T in possible]
@@ -58,7 +58,7 @@ def test_losses_are_those_of_plain_loops(environment, on):
         assert np.abs(planned.upper[j] - np.mean(known, axis=0)).max() < ROUNDING
         for i, policy in enumerate(policies):
             assert found[i, j] == pytest.approx(max(0.0, (reachable - value(policy, reward)).max()), abs=ROUNDING)
-    unitless = mm.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3, scale_free=True)
+    unitless = mm.optimality.loss_matrix(belief, policies, rewards, on=on, environments=count, seed=3, scale_free=True)
     assert np.abs(unitless * planned.spans - found).max() < ROUNDING
     some = np.array([3, 1])
     assert np.array_equal(planned.among(some).losses(policies), planned.losses(policies)[:, some])
@@ -88,9 +88,9 @@ def test_a_belief_is_not_its_mean():
     belief = mm.DynamicsBelief(counts, discount=0.9, prior=1e-3, possible=possible)
     reward = np.array([[[0.55, 0.0], [1.0, 1.0]]])
     trying = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    assert mm.loss_matrix(belief.mean, trying, reward, on="state_action")[0, 0] < ROUNDING
+    assert mm.optimality.loss_matrix(belief.mean, trying, reward, on="state_action")[0, 0] < ROUNDING
     # the share of open bridges among 400 is ½ ± 0.025, and each is worth 9
-    found = mm.loss_matrix(belief, trying, reward, on="state_action", environments=400)[0, 0]
+    found = mm.optimality.loss_matrix(belief, trying, reward, on="state_action", environments=400)[0, 0]
     assert found == pytest.approx(1.0, abs=4 * 0.025 * 9)
 
 

@@ -19,12 +19,12 @@ REWARDS = {
     "Dirichlet": mm.DirichletReward(),
     "Gaussian on pairs": mm.GaussianReward(on="state_action"),
     "an array": np.eye(3)[:, :],
-    "a set on pairs": mm.RewardSet(
+    "a set on pairs": mm.optimality.RewardSet(
         np.random.default_rng(0).random((4, 3, 2)), [0.1, 0.2, 0.3, 0.4], ["a", "b", "c", "d"], on="state_action"
     ),
 }
 SHARING = {"Hierarchical": mm.Hierarchical(), "Separate": mm.Separate(), "Pooled": mm.Pooled()}
-SET = mm.RewardSet(
+SET = mm.optimality.RewardSet(
     np.random.default_rng(0).dirichlet(np.ones(3), size=8), np.random.default_rng(1).dirichlet(np.full(8, 3.0))
 )
 
@@ -120,7 +120,7 @@ def test_policies_that_are_not_kept_have_the_same_mean(monkeypatch):
 
 def test_a_reward_of_no_weight_is_nobodys():
     strict = mm.PolicyOptimalityModel(
-        mm.RewardSet(np.eye(3), weights=[1.0, 1.0, 0.0]),
+        mm.optimality.RewardSet(np.eye(3), weights=[1.0, 1.0, 0.0]),
         mm.optimality.DirichletPolicy(0.5),
         mm.optimality.ExponentialOptimality(3000.0),
     )
@@ -147,7 +147,7 @@ def test_a_strict_prior_does_not_rule_out_who_is_good():
 
 
 def test_names_of_rewards_are_kept(tmp_path):
-    wishes = mm.RewardSet(np.eye(3), names=["hall", "kitchen", "garden"])
+    wishes = mm.optimality.RewardSet(np.eye(3), names=["hall", "kitchen", "garden"])
     made = mm.fit(mm.PolicyOptimalityModel(wishes), HOUSE, demonstrations(), progress=False)
     assert made.weights["candidate"].values.tolist() == ["hall", "kitchen", "garden"]
     made.save(tmp_path / "run.nc")

@@ -78,31 +78,31 @@ def test_loss_matrix(world, on):
         environment, rewards, policies, _ = random_problem(0, on=on, **size)
     for scale_free in (False, True):
         expected = plain.loss_matrix(*arrays(environment), policies, rewards, scale_free=scale_free)
-        found = mm.loss_matrix(environment, policies, rewards, on=on, scale_free=scale_free)
+        found = mm.optimality.loss_matrix(environment, policies, rewards, on=on, scale_free=scale_free)
         np.testing.assert_allclose(found, expected, atol=1e-9)
         if world in ("wide", "sparse"):  # the same code in JAX whatever the size
             continue
-        traced = mm.loss_matrix(environment, jnp.asarray(policies), jnp.asarray(rewards), on=on, scale_free=scale_free)
+        traced = mm.optimality.loss_matrix(environment, jnp.asarray(policies), jnp.asarray(rewards), on=on, scale_free=scale_free)
         np.testing.assert_allclose(traced, expected, atol=1e-9)
 
 
 def test_an_optimal_policy_loses_nothing_and_half_the_reward_half():
     environment, rewards, policies, _ = random_problem(3)
     best = mm.plan(environment, rewards).policy
-    losses = mm.loss_matrix(environment, best, rewards)
+    losses = mm.optimality.loss_matrix(environment, best, rewards)
     assert np.diag(losses).max() < 1e-13
     assert losses.min() >= 0
-    half = mm.loss_matrix(environment, policies, rewards / 2)
-    np.testing.assert_allclose(half, mm.loss_matrix(environment, policies, rewards) / 2, rtol=1e-12)
-    shifted = mm.loss_matrix(environment, policies, rewards + 3.0, scale_free=True)
-    np.testing.assert_allclose(shifted, mm.loss_matrix(environment, policies, rewards, scale_free=True), atol=1e-12)
+    half = mm.optimality.loss_matrix(environment, policies, rewards / 2)
+    np.testing.assert_allclose(half, mm.optimality.loss_matrix(environment, policies, rewards) / 2, rtol=1e-12)
+    shifted = mm.optimality.loss_matrix(environment, policies, rewards + 3.0, scale_free=True)
+    np.testing.assert_allclose(shifted, mm.optimality.loss_matrix(environment, policies, rewards, scale_free=True), atol=1e-12)
 
 
 @pytest.mark.long
 def test_float32_losses_are_float64_ones_to_six_digits():
     environment, rewards, policies, _ = random_problem(4, states=12, rewards=40, policies=30)
-    exact = mm.loss_matrix(environment, policies, rewards)
-    single = mm.loss_matrix(environment, jnp.asarray(policies, "float32"), jnp.asarray(rewards, "float32"))
+    exact = mm.optimality.loss_matrix(environment, policies, rewards)
+    single = mm.optimality.loss_matrix(environment, jnp.asarray(policies, "float32"), jnp.asarray(rewards, "float32"))
     assert single.dtype == jnp.float32
     assert np.abs(single - exact).max() < 5e-6 * exact.max()
 
@@ -236,7 +236,7 @@ def test_algorithm_2_is_the_plain_loop(empty):
 
     def weights(policy, draws, seed=0):
         model = mm.PolicyOptimalityModel(
-            mm.RewardSet(rewards, measure), policy, mm.optimality.ExponentialOptimality(2.0), empty_set=empty
+            mm.optimality.RewardSet(rewards, measure), policy, mm.optimality.ExponentialOptimality(2.0), empty_set=empty
         )
         target = model.target(environment, ("a", "b"), counts)
         return sample(mm.OptimalityMonteCarlo(draws=draws), target, seed=seed)
@@ -306,7 +306,7 @@ def test_shared_rewards_are_the_enumerated_ones():
     environment, *_ = random_problem(0)
     for kappa in (0.001, 0.3, 4.0, mm.Gamma(shape=2.0, rate=0.5)):
         model = mm.PolicyOptimalityModel(
-            mm.RewardSet(rng.random((4, 4)), measure), factorisation="policy_given_reward", reward_concentration=kappa
+            mm.optimality.RewardSet(rng.random((4, 4)), measure), factorisation="policy_given_reward", reward_concentration=kappa
         )
         target = model.target(environment, ("a", "b", "c"), np.zeros((3, 4, 3)))
         weights, index, kappas = _shared(np.random.default_rng(0), target, likelihood, measure, 20_000)
@@ -347,7 +347,7 @@ def test_the_device_says_the_same(name, empty):
     measure = rng.dirichlet(np.ones(50))
     measure[3] = 0.0
     model = mm.PolicyOptimalityModel(
-        mm.RewardSet(rewards, measure), optimality=PRIORS[name][0], empty_set=empty, scale_free=empty == "drop"
+        mm.optimality.RewardSet(rewards, measure), optimality=PRIORS[name][0], empty_set=empty, scale_free=empty == "drop"
     )
     target = model.target(environment, ("a",), np.zeros((1, 4, 3)))
     planned = PlannedRewards.of_rewards(environment, rewards, scale_free=model.scale_free)

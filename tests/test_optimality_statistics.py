@@ -15,7 +15,7 @@ from manymotives.planning import PlannedRewards
 from places import TRIANGLE
 
 FAILURE = 0.01
-SET = mm.RewardSet(
+SET = mm.optimality.RewardSet(
     np.random.default_rng(0).dirichlet(np.ones(3), size=8), np.random.default_rng(1).dirichlet(np.full(8, 3.0))
 )
 
@@ -151,7 +151,7 @@ class WithoutTheDivision:
 
 @pytest.mark.long
 def test_a_missing_division_is_seen():
-    many = mm.RewardSet(np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=40))
+    many = mm.optimality.RewardSet(np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=40))
     model = mm.PolicyOptimalityModel(
         many, mm.optimality.DirichletPolicy(3.0), mm.optimality.ExponentialOptimality(15.0)
     )

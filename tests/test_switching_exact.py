@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import switching_oracle as oracle
 from arviz_stats import ess
 
 import manymotives as mm
+import switching_oracle as oracle
 from manymotives.inference.draws import sample
 from manymotives.models.assignment import Assignment
 from manymotives.models.hidden_markov import (
@@ -153,7 +153,9 @@ def test_posteriors_are_those_of_enumeration(by, method):
     exact_rows = exact.ordered_rows_mean if by == "everywhere" else exact.ordered_rows_mean[1:]
     switches = draws.assignment.switches[..., 0]
     checks = {f"theta {k}": (theta[..., k], exact.ordered_mean[k]) for k in range(2)}
-    checks |= {f"theta² {k}": (theta[..., k] ** 2, exact.ordered_variance[k] + exact.ordered_mean[k] ** 2) for k in range(2)}
+    checks |= {
+        f"theta² {k}": (theta[..., k] ** 2, exact.ordered_variance[k] + exact.ordered_mean[k] ** 2) for k in range(2)
+    }
     for c in range(contexts):
         checks |= {f"row {c} {j}": (rows[..., c, j, 0], exact_rows[c, j, 0]) for j in range(3)}
     checks |= {f"{n} switches": ((switches == n).astype(float), exact.switches[n]) for n in range(5)}
@@ -163,4 +165,3 @@ def test_posteriors_are_those_of_enumeration(by, method):
     for name, (values, truth) in checks.items():
         error = values.std() / np.sqrt(ess(values, method="mean"))
         assert abs(values.mean() - truth) < 4 * error, (name, values.mean(), truth, error)
-

@@ -23,9 +23,10 @@ from manymotives.inference import (
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
-from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.planning import evaluate, identifiability, loss, loss_matrix, plan
+from manymotives.models.switching import Switching
+from manymotives.planning import evaluate, identifiability, loss, plan
 from manymotives.report import report
 from manymotives.scoring import score
 from manymotives.worlds import simulate
@@ -53,10 +54,10 @@ __all__ = [
     "PolicyOptimalityModel",
     "Pooled",
     "RewardPolicyModel",
-    "RewardSet",
     "Separate",
     "SoftOptimal",
     "Softmax",
+    "Switching",
     "baselines",
     "calibrate",
     "estimate_environment",
@@ -67,7 +68,6 @@ __all__ = [
     "io",
     "load",
     "loss",
-    "loss_matrix",
     "optimality",
     "plan",
     "plots",

@@ -4,7 +4,7 @@ Motives have parameters for each *unit*: everybody together (pooled), or each ta
 motives stand at the nodes of a tree; a step's row is that of its *context*, a leaf:
 
     everywhere   pooled: the root             hierarchical: root → tasks              separate: a root for each task
-    by state     pooled: root → states        hierarchical: root → states → tasks     separate: each task's root → states
+    by state     pooled: root → states        hierarchical: root → states → tasks     separate: task's root → states
 
 Rows of a root are Dirichlet(1, …, 1 + κ, …, 1), the last, by which segments begin, Dirichlet(1, …, 1); those of a child
 are Dirichlet(ν · its parent's).
@@ -69,17 +69,19 @@ class Assignment:
         state, task = demonstrations.state.astype(np.int64), demonstrations.task.astype(np.int64)
         begins = ~demonstrations.follows
         left = np.where(begins, state, np.roll(state, 1))  # the state that was left; at a beginning, where that is
-        parts = (left if by_state else 0 * left) * (1 if pooled else num_tasks) + (0 if pooled else task)
-        if not pooled and not hierarchical:  # contexts in the order of leaves: root by root
-            parts = task * (num_states if by_state else 1) + (left if by_state else 0)
+        where, who = left if by_state else np.zeros_like(left), np.zeros_like(task) if pooled else task
+        if pooled or hierarchical:  # contexts in the order of leaves: state by state, or root by root
+            context = where * (1 if pooled else num_tasks) + who
+        else:
+            context = who * (num_states if by_state else 1) + where
         segments = Segments(
             state=state,
             action=demonstrations.action.astype(np.int64),
-            unit=np.zeros_like(task) if pooled else task,
+            unit=who,
             task=task,
             episode=demonstrations.episode.astype(np.int64),
             begins=begins,
-            context=np.ascontiguousarray(parts),
+            context=context,
         )
         return cls(
             num_motives=int(switching.motives),

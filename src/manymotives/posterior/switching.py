@@ -1,4 +1,4 @@
-"""The posterior of a `RewardPolicyModel` whose motives switch: motives, when each is active, what makes agents switch."""
+"""The posterior of a `RewardPolicyModel` whose motives switch: what they want, when each is active, how they switch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,8 @@ from manymotives.models.hidden_markov import filtered_motives, log_predictions, 
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan, plan
 from manymotives.posterior.common import Posterior
-from manymotives.posterior.labelling.switching import (
-    in_one_order,
-    label_switching,
-    reordered,
-    stored_dims,
-    watched_switching,
-)
+from manymotives.posterior.labelling.relabelling import in_one_order, reordered
+from manymotives.posterior.labelling.switching import label_switching, stored_dims, watched_switching
 from manymotives.posterior.tables import described, selected, tidy
 
 FILTERED, SMOOTHED = "filtered", "smoothed"
@@ -39,7 +34,7 @@ DRAWS = 200  # over which probabilities of motives are averaged
 class SwitchingPosterior(Posterior):
     """What each motive wants, when it is active, and how agents switch between motives.
 
-    Motives are numbered by how much they are used, 0 most; draws are in one order (see `labelling.switching`).
+    Motives are numbered by how much they are used, 0 most; draws are in one order (see `labelling.relabelling`).
     """
 
     model: RewardPolicyModel
@@ -130,7 +125,7 @@ class SwitchingPosterior(Posterior):
         dims = tuple(str(dim) for dim in mean.dims if dim in ("task", "motive"))
         return self._labelled_policy(found.policy, dims, {dim: mean[dim] for dim in dims})
 
-    def to_frame(  # type: ignore[override]
+    def to_frame(
         self,
         contrasts: str | None = None,
         *,
@@ -197,7 +192,9 @@ class SwitchingPosterior(Posterior):
     def log_predictions(self, demonstrations: Demonstrations) -> np.ndarray:
         """log p of each choice [rows] given the choices before it in its episode, and nothing later; 0 without one."""
         assignment = self._assignment(demonstrations)
-        found = np.stack([log_predictions(assignment.segments, rows, log_policies) for rows, log_policies in self._drawn()])
+        found = np.stack(
+            [log_predictions(assignment.segments, rows, log_policies) for rows, log_policies in self._drawn()]
+        )
         return np.logaddexp.reduce(found, axis=0) - np.log(len(found))
 
     def _assignment(self, demonstrations: Demonstrations) -> Assignment:
@@ -205,7 +202,9 @@ class SwitchingPosterior(Posterior):
         if demonstrations.states != self.demonstrations.states or demonstrations.actions != self.demonstrations.actions:
             raise InputError("these demonstrations have other states or actions than those of the fit.")
         if not self.model.is_pooled and demonstrations.tasks != self.demonstrations.tasks:
-            raise InputError("under Hierarchical() and Separate() motives are those of tasks: give the tasks of the fit.")
+            raise InputError(
+                "under Hierarchical() and Separate() motives are those of tasks: give the tasks of the fit."
+            )
         return Assignment.of(self.model.switching, self.model.sharing, demonstrations)
 
     def _drawn(self, most: int = DRAWS) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -226,12 +225,15 @@ class SwitchingPosterior(Posterior):
         made = []
         for n in range(len(picked)):
             q = plan(
-                self.environment, reward[n], on=self.model.reward.on, inverse_temperature=None if soft is None else soft[n]
+                self.environment,
+                reward[n],
+                on=self.model.reward.on,
+                inverse_temperature=None if soft is None else soft[n],
             ).q
             made.append((rows[n], log_choice_probabilities(q, temperature[n], lapse[n])))
         return made
 
-    def _choosing(self, drawn: Any, word: str, whose: list[str]) -> np.ndarray:
+    def _choosing(self, drawn: Any, word: str, whose: Sequence[str]) -> np.ndarray:
         """Inverse temperatures, or lapse rates, [sample, K · U], drawn or known."""
         values = drawn[word] if word in drawn else self.data["constant_data"].dataset[word]
         sizes = {"sample": drawn.sizes["sample"]} | {dim: self.rewards.sizes[dim] for dim in whose}

@@ -122,7 +122,10 @@ def labelled_variables(
     """
     made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     for_groups = target.num_groups > 1 or (for_tasks and model.is_separate)
-    for variables, has_axis in ((task_variables(target, tasks), for_tasks), (hyper_variables(target, hyper), for_groups)):
+    for variables, has_axis in (
+        (task_variables(target, tasks), for_tasks),
+        (hyper_variables(target, hyper), for_groups),
+    ):
         for name, (behind, values) in variables.items():
             dims = ("chain", "draw", "task", *behind) if has_axis else ("chain", "draw", *behind)
             made[name] = (dims, values if has_axis else values[:, :, 0])
