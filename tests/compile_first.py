@@ -30,7 +30,9 @@ def main(part: str) -> None:
         mm.evaluate(environment, np.full((3, 2), 0.5), rewards)
         mm.baselines.policy_walk(environment, demonstrations, method=mm.Metropolis(draws=10))
         model = mm.PolicyOptimalityModel(
-            mm.optimality.RewardSet(rewards), mm.optimality.DirichletPolicy(1.0), mm.optimality.ExponentialOptimality(1.0)
+            mm.optimality.RewardSet(rewards),
+            mm.optimality.DirichletPolicy(1.0),
+            mm.optimality.ExponentialOptimality(1.0),
         )
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:

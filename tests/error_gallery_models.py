@@ -198,7 +198,9 @@ MODELS = {
     ),
     "calibrating the wrong method": lambda: mm.calibrate(mm.PolicyOptimalityModel(np.eye(3)), CHAIN, mm.Gibbs()),
     "an unknown device": lambda: mm.OptimalityMonteCarlo(device="tpu"),
-    "a loss without a scale": lambda: mm.optimality.loss_matrix(CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True),
+    "a loss without a scale": lambda: mm.optimality.loss_matrix(
+        CHAIN, np.full((1, 3, 2), 0.5), np.ones((1, 3)), scale_free=True
+    ),
     "one policy, not several": lambda: mm.optimality.loss_matrix(CHAIN, np.full((3, 2), 0.5), np.ones((1, 3))),
     "a bound without draws": lambda: mm.optimality.theorem_bound(0, 0.9),
     "an accuracy of zero": lambda: mm.optimality.draws_needed(0.0, 0.9),

@@ -40,7 +40,9 @@ def test_states_in_another_order_are_the_same_rewards(kind):
     given = frames()[kind]
     np.testing.assert_array_equal(mm.plan(ENV, given).q, mm.plan(ENV, REWARDS).q)
     np.testing.assert_array_equal(mm.loss(ENV, POLICY, given), mm.loss(ENV, POLICY, REWARDS))
-    np.testing.assert_array_equal(mm.optimality.loss_matrix(ENV, POLICY[None], given), mm.optimality.loss_matrix(ENV, POLICY[None], REWARDS))
+    np.testing.assert_array_equal(
+        mm.optimality.loss_matrix(ENV, POLICY[None], given), mm.optimality.loss_matrix(ENV, POLICY[None], REWARDS)
+    )
     one, two = (mm.simulate(ENV, each, mm.Softmax(3.0), steps=20, seed=0) for each in (given, REWARDS))
     np.testing.assert_array_equal(one.action, two.action)
 

@@ -82,7 +82,9 @@ def test_loss_matrix(world, on):
         np.testing.assert_allclose(found, expected, atol=1e-9)
         if world in ("wide", "sparse"):  # the same code in JAX whatever the size
             continue
-        traced = mm.optimality.loss_matrix(environment, jnp.asarray(policies), jnp.asarray(rewards), on=on, scale_free=scale_free)
+        traced = mm.optimality.loss_matrix(
+            environment, jnp.asarray(policies), jnp.asarray(rewards), on=on, scale_free=scale_free
+        )
         np.testing.assert_allclose(traced, expected, atol=1e-9)
 
 
@@ -95,7 +97,9 @@ def test_an_optimal_policy_loses_nothing_and_half_the_reward_half():
     half = mm.optimality.loss_matrix(environment, policies, rewards / 2)
     np.testing.assert_allclose(half, mm.optimality.loss_matrix(environment, policies, rewards) / 2, rtol=1e-12)
     shifted = mm.optimality.loss_matrix(environment, policies, rewards + 3.0, scale_free=True)
-    np.testing.assert_allclose(shifted, mm.optimality.loss_matrix(environment, policies, rewards, scale_free=True), atol=1e-12)
+    np.testing.assert_allclose(
+        shifted, mm.optimality.loss_matrix(environment, policies, rewards, scale_free=True), atol=1e-12
+    )
 
 
 @pytest.mark.long
@@ -306,7 +310,9 @@ def test_shared_rewards_are_the_enumerated_ones():
     environment, *_ = random_problem(0)
     for kappa in (0.001, 0.3, 4.0, mm.Gamma(shape=2.0, rate=0.5)):
         model = mm.PolicyOptimalityModel(
-            mm.optimality.RewardSet(rng.random((4, 4)), measure), factorisation="policy_given_reward", reward_concentration=kappa
+            mm.optimality.RewardSet(rng.random((4, 4)), measure),
+            factorisation="policy_given_reward",
+            reward_concentration=kappa,
         )
         target = model.target(environment, ("a", "b", "c"), np.zeros((3, 4, 3)))
         weights, index, kappas = _shared(np.random.default_rng(0), target, likelihood, measure, 20_000)
@@ -347,7 +353,10 @@ def test_the_device_says_the_same(name, empty):
     measure = rng.dirichlet(np.ones(50))
     measure[3] = 0.0
     model = mm.PolicyOptimalityModel(
-        mm.optimality.RewardSet(rewards, measure), optimality=PRIORS[name][0], empty_set=empty, scale_free=empty == "drop"
+        mm.optimality.RewardSet(rewards, measure),
+        optimality=PRIORS[name][0],
+        empty_set=empty,
+        scale_free=empty == "drop",
     )
     target = model.target(environment, ("a",), np.zeros((1, 4, 3)))
     planned = PlannedRewards.of_rewards(environment, rewards, scale_free=model.scale_free)
