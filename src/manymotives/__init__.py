@@ -25,7 +25,7 @@ from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.switching import Switching
+from manymotives.models.switching import StickBreaking, Switching
 from manymotives.planning import evaluate, identifiability, loss, plan
 from manymotives.report import report
 from manymotives.scoring import score
@@ -57,6 +57,7 @@ __all__ = [
     "Separate",
     "SoftOptimal",
     "Softmax",
+    "StickBreaking",
     "Switching",
     "baselines",
     "calibrate",

@@ -102,7 +102,7 @@ def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likeli
     for block in target.blocks:
         for position in range(block.begin, block.end):
             name = block.name.replace("_", " ")
-            found[f"{name} {position - block.begin}" if block.per_reward else name] = hyper[:, :, group, position]
+            found[f"{name} {position - block.begin}" if block.over else name] = hyper[:, :, group, position]
     found["log-likelihood"] = log_likelihood.sum(axis=2)
     return found
 

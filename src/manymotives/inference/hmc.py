@@ -55,6 +55,8 @@ class HMC(Recorded):
     def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
             check_moves_rewards_alone(self, target)
+            if any(block.over == "group" or block.name == "residual_scale" for block in target.blocks):
+                raise InputError("HMC: scales that weights have in common are not for devices yet. Use device=None.")
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

@@ -6,8 +6,9 @@ motives stand at the nodes of a tree; a step's row is that of its *context*, a l
     everywhere   pooled: the root             hierarchical: root → tasks              separate: a root for each task
     by state     pooled: root → states        hierarchical: root → states → tasks     separate: task's root → states
 
-Rows of a root are Dirichlet(1, …, 1 + κ, …, 1), the last, by which segments begin, Dirichlet(1, …, 1); those of a child
-are Dirichlet(ν · its parent's).
+Rows of a root are Dirichlet(α β + κ at the motive itself), the last, by which segments begin, Dirichlet(α β); those of
+a child are Dirichlet(ν · its parent's). With K motives α β = (1, …, 1). Where their number is inferred, β ~
+Dirichlet(γ / K, …, γ / K) and α ~ Gamma(1, 0.1).
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.models.hidden_markov import Segments
 from manymotives.models.priors import Prior
 from manymotives.models.sharing import Hierarchical, Pooled
-from manymotives.models.switching import STATE, Switching
+from manymotives.models.switching import STATE, StickBreaking, Switching
 
 KNOWN = -1  # in place of a family: a number that is not inferred
 
@@ -35,6 +36,7 @@ class RowTree(NamedTuple):
     stickiness: np.ndarray  # [2] its parameters, or the number itself
     concentration_family: int
     concentration: np.ndarray  # [2]
+    sparsity: float  # γ / K of how much motives are used; 0 where their number is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class Assignment:
             context=context,
         )
         return cls(
-            num_motives=int(switching.motives),
+            num_motives=switching.num_motives,
             num_units=1 if pooled else num_tasks,
             num_tasks=num_tasks,
             num_episodes=demonstrations.num_episodes,
@@ -104,6 +106,7 @@ def _tree(roots: int, widths: list[int], switching: Switching) -> RowTree:
         first, sizes = first + above, [*sizes, sizes[-1] * width]
     starts = np.cumsum([0, *(roots * size for size in sizes)])
     begin = starts[:-1] + np.arange(roots)[:, None] * np.array(sizes)
+    motives = switching.motives
     stickiness_family, stickiness = _prior(switching.stickiness)
     concentration_family, concentration = _prior(switching.concentration)
     return RowTree(
@@ -115,6 +118,7 @@ def _tree(roots: int, widths: list[int], switching: Switching) -> RowTree:
         stickiness=stickiness,
         concentration_family=concentration_family,
         concentration=concentration,
+        sparsity=float(motives.concentration) / motives.most if isinstance(motives, StickBreaking) else 0.0,
     )
 
 

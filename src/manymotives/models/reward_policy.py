@@ -24,7 +24,14 @@ from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.switching import Switching
-from manymotives.models.target import ParameterLayout, Target, check_everyone_chose, checked_choices, coordinates_of
+from manymotives.models.target import (
+    ParameterLayout,
+    RewardCoordinates,
+    Target,
+    check_everyone_chose,
+    checked_choices,
+    coordinates_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,10 @@ class RewardPolicyModel(Model):
     def abbreviation(self) -> str:
         """As the paper calls it, and how many motives it switches between."""
         paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
-        return paper if self.switching is None else f"{paper}, {self.switching.motives} motives"
+        if self.switching is None:
+            return paper
+        most = "up to " if self.switching.is_counted else ""
+        return f"{paper}, {most}{self.switching.num_motives} motives"
 
     @property
     def has_independent_tasks(self) -> bool:
@@ -124,27 +134,16 @@ class RewardPolicyModel(Model):
         """
         belief, environment = split_environment(environment)
         num_motives = len(counts) // len(tasks)
-        reward, on = self.reward, self.reward.on
-        features = reward.features_for(environment)
-        if features is not None and on == "state_action":
-            features = features * environment.available.reshape(-1, 1)  # nothing is earned by what cannot be done
+        on = self.reward.on
         exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
-        reward_index = np.flatnonzero(exists)
-        num_rewards = len(reward_index) if features is None else features.shape[1]
-        if features is not None and isinstance(reward, GaussianReward):
-            rewarded = reward.feature_names(num_rewards)  # wrong ones are better found before the work than after it
-        else:
-            states, actions = environment.states, environment.actions
-            pairs = [(states[index // len(actions)], actions[index % len(actions)]) for index in reward_index]
-            rewarded = tuple(pairs) if on == "state_action" else states
-        arrays, blocks, temperature, lapse = coordinates_of(
-            reward.component, reward.words, self.inverse_temperature, self.choice.lapse, rewarded
-        )
+        rewards, features = _coordinates(self.reward, environment, np.flatnonzero(exists))
+        arrays, blocks, temperature, lapse = coordinates_of(rewards, self.inverse_temperature, self.choice.lapse)
+        num_rewards = len(rewards.rewarded) + rewards.num_residuals
         layout = ParameterLayout(
             **arrays,
             num_rewards=num_rewards,
-            link=reward.link,
-            reward_index=reward_index if features is None else np.arange(num_rewards),
+            link=self.reward.link,
+            reward_index=np.flatnonzero(exists) if features is None else np.arange(num_rewards),
             features=np.empty((0, 0)) if features is None else np.ascontiguousarray(features),
             temperature=temperature,
             lapse=lapse,
@@ -161,8 +160,36 @@ class RewardPolicyModel(Model):
             blocks=blocks,
             fixed_temperature=np.tile(_known(self.inverse_temperature, tasks, "inverse_temperature"), num_motives),
             fixed_lapse=np.tile(_known(self.choice.lapse, tasks, "lapse"), num_motives),
+            num_weights=0 if features is None else len(rewards.rewarded),
+            groups=tuple(dict.fromkeys(rewards.groups or ())),
             belief=belief,
         )
+
+
+def _coordinates(
+    reward: Any, environment: Environment, cells: np.ndarray
+) -> tuple[RewardCoordinates, np.ndarray | None]:
+    """What coordinates a prior of rewards has, and its features [S·(1 or A), K], those of the residual behind them.
+
+    `cells`: which rewards exist.
+    """
+    states, actions, on = environment.states, environment.actions, reward.on
+    names = [(states[cell // len(actions)], actions[cell % len(actions)]) for cell in cells]
+    named = tuple(names) if on == "state_action" else states
+    features = reward.features_for(environment)
+    if features is None:
+        groups = reward.group_names(len(cells)) if isinstance(reward, GaussianReward) else None
+        return RewardCoordinates(reward.component, reward.words, named, groups), None
+    if on == "state_action":
+        features = features * environment.available.reshape(-1, 1)  # nothing is earned by what cannot be done
+    count = features.shape[1]
+    weights = reward.feature_names(count)  # wrong ones are better found before the work than after it
+    found = RewardCoordinates(reward.component, reward.words, weights, reward.group_names(count))
+    if reward.residual_scale is None:
+        return found, features
+    own = np.zeros((len(features), len(cells)))
+    own[cells, np.arange(len(cells))] = 1.0
+    return found._replace(residual=reward.residual_scale, num_residuals=len(cells)), np.hstack([features, own])
 
 
 def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator, count: int) -> np.ndarray:

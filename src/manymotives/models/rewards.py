@@ -20,6 +20,7 @@ from manymotives.io.records import Recorded
 from manymotives.models.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
 
 NORMALISED, DIRECT, LINEAR = range(3)  # links: x / Σx, x, Φ x
+RESIDUAL = HalfNormal(scale=0.5)  # of τ: half a unit of log-odds is much for what features leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,13 @@ class GaussianReward(Recorded):
         Names of the features.
     on
         "state" or "state_action".
+    groups
+        Which weights have a scale in common, where scales are inferred: a name for each feature, such as ["node",
+        "node", "turn"], or one name for all. Without features, the same of rewards. None: each has its own.
+    residual
+        With features: whether each state (or available pair) also has a reward of its own on top of them, Normal(0, τ)
+        with one τ for all. True: τ ~ HalfNormal(scale=0.5); or a prior of τ; or a number. So features say what is
+        general, and the residual the rest, as little as the data ask for.
 
     Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
     otherwise: rewards are then in units of log-odds.
@@ -120,6 +128,8 @@ class GaussianReward(Recorded):
     scale: Any = HalfNormal(scale=1.0)
     names: Any = None
     on: str = "state"
+    groups: Any = None
+    residual: Any = False
 
     link: ClassVar[int] = LINEAR
     words: ClassVar[tuple[str, ...]] = ("mean", "scale")
@@ -131,10 +141,38 @@ class GaussianReward(Recorded):
         _check_on(self.on, "GaussianReward")
         if self.features is None and self.names is not None:
             raise InputError("GaussianReward: names are for features; without features the states are the names.")
+        if not isinstance(self.residual, bool):
+            check_parameter(self.residual, "GaussianReward: residual", "positive")
+        if self.residual is not False and self.features is None:
+            raise InputError(
+                "GaussianReward: a residual is what features leave; without features every reward is free already."
+            )
+        if self.groups is not None and not isinstance(self.scale, Prior):
+            raise InputError("GaussianReward: groups have scales in common that are inferred: give scale a prior.")
 
     @property
     def component(self) -> Prior:
         return Normal(mean=self.mean, scale=self.scale)
+
+    @property
+    def residual_scale(self) -> Any:
+        """Prior of τ, or the number; None without a residual."""
+        if isinstance(self.residual, bool):
+            return RESIDUAL if self.residual else None
+        return self.residual
+
+    def group_names(self, size: int) -> tuple[Label, ...] | None:
+        """The group of each of so many weights (or rewards); None where each is its own."""
+        if self.groups is None:
+            return None
+        given = (self.groups,) * size if isinstance(self.groups, str) else tuple(self.groups)
+        if len(given) != size or any(not isinstance(name, str | int) or isinstance(name, bool) for name in given):
+            what = "rewards" if self.features is None else "features"
+            raise InputError(
+                f"GaussianReward: groups must be one name, or a name for each of {size} {what}; found "
+                f"{quoted(self.groups)}."
+            )
+        return given
 
     def features_for(self, environment: Environment) -> np.ndarray | None:
         """Features [S, K] or [S·A, K], checked against an environment."""

@@ -19,13 +19,41 @@ MOST_MOTIVES = 100
 
 
 @dataclass(frozen=True, eq=False)
+class StickBreaking(Recorded):
+    """An unknown number of motives, up to `most`: how much each is used has a sparse prior, and unused ones stay empty.
+
+    β ~ Dirichlet(γ / most, …, γ / most), which becomes a stick-breaking process as `most` grows; rows of the transition
+    matrix of motives are Dirichlet(α β + κ at the motive itself): the sticky HDP-HMM (Fox et al. 2011), truncated.
+
+    Parameters
+    ----------
+    most
+        The largest number of motives there may be; each costs time, used or not.
+    concentration
+        γ: larger ones let more motives be used.
+    """
+
+    most: int = 15
+    concentration: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not _is_count(self.most):
+            raise InputError(
+                f"StickBreaking: most must be a whole number from 1 to {MOST_MOTIVES}; found {quoted(self.most)}."
+            )
+        check_parameter(self.concentration, "StickBreaking: concentration", "positive")
+        if isinstance(self.concentration, Prior) or np.ndim(self.concentration):
+            raise InputError(f"StickBreaking: concentration must be one number; found {quoted(self.concentration)}.")
+
+
+@dataclass(frozen=True, eq=False)
 class Switching(Recorded):
     """Agents act on one of several motives at a time and switch between them: the fourth choice of a model.
 
     Parameters
     ----------
     motives
-        How many motives there are.
+        How many motives there are; or `StickBreaking(most=15)`, if that is to be inferred too.
     by
         "everywhere": the probability of switching is the same in all states. "state": it depends on the state that is
         left, around what is common to all of them.
@@ -37,16 +65,16 @@ class Switching(Recorded):
         inferred, one for states and one for tasks. Not read where there is but one row for all.
     """
 
-    motives: int = 2
+    motives: int | StickBreaking = 2
     by: str = EVERYWHERE
     stickiness: Any = Gamma(shape=1.0, rate=0.1)
     concentration: Any = Gamma(shape=1.0, rate=0.1)
 
     def __post_init__(self) -> None:
-        count = self.motives
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST_MOTIVES:
+        if not isinstance(self.motives, StickBreaking) and not _is_count(self.motives):
             raise InputError(
-                f"Switching: motives must be a whole number from 1 to {MOST_MOTIVES}; found {quoted(count)}."
+                f"Switching: motives must be a whole number from 1 to {MOST_MOTIVES}, or StickBreaking(...); found "
+                f"{quoted(self.motives)}."
             )
         if self.by not in (EVERYWHERE, STATE):
             raise InputError(f'Switching: by must be "everywhere" or "state"; found {quoted(self.by)}.')
@@ -58,6 +86,20 @@ class Switching(Recorded):
             parts = value.parameters if isinstance(value, Prior) else (value,)
             if any(np.ndim(part) > 0 for part in parts):
                 raise InputError(f"Switching: {word} must be one number, or one prior; found {quoted(value)}.")
+
+    @property
+    def num_motives(self) -> int:
+        """How many there are, at most."""
+        return int(self.motives.most if isinstance(self.motives, StickBreaking) else self.motives)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of motives is inferred."""
+        return isinstance(self.motives, StickBreaking)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= MOST_MOTIVES)
 
 
 def _is_zero(value: Any) -> bool:

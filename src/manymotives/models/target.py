@@ -24,7 +24,7 @@ from manymotives.errors import InputError, quoted
 from manymotives.models.assignment import Assignment
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
-from manymotives.models.priors import Prior
+from manymotives.models.priors import Normal, Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.planning import plan
 
@@ -59,7 +59,7 @@ class Block(NamedTuple):
     name: str
     begin: int
     end: int
-    per_reward: bool  # one for each reward coordinate, else a single one
+    over: str  # "reward": one for each weight or reward; "group": one for each group of them; "": a single one
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +74,8 @@ class Target:
     blocks: tuple[Block, ...]  # of hyperparameters
     fixed_temperature: np.ndarray  # [M], read where the temperature is known
     fixed_lapse: np.ndarray  # [M]
+    num_weights: int = 0  # of features: the first coordinates; further ones are their residual
+    groups: tuple[Label, ...] = ()  # names of those that have a scale in common
     belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
     episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
     assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
@@ -278,13 +280,22 @@ def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.n
         return np.minimum(np.logaddexp(np.log1p(-share) + intended, blind), 0.0)  # not above it by rounding
 
 
-def coordinates_of(
-    reward: Prior, words: tuple[str, ...], temperature: Any, lapse: Any, rewarded: Sequence[Label]
-) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
-    """Arrays of `ParameterLayout` for a reward prior's components, then temperature and lapse where they are inferred.
+class RewardCoordinates(NamedTuple):
+    """What coordinates of rewards there are."""
 
-    `words` are what the parameters of the reward's components are called; `rewarded` what has a component.
-    """
+    component: Prior  # of each
+    words: tuple[str, ...]  # what its parameters are called
+    rewarded: Sequence[Label]  # what has one
+    groups: tuple[Label, ...] | None = None  # which of them have the second parameter in common
+    residual: Any = None  # the scale of a residual behind them, a number or a prior …
+    num_residuals: int = 0  # … and how many it is of
+
+
+def coordinates_of(
+    rewards: RewardCoordinates, temperature: Any, lapse: Any
+) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
+    """Arrays of `ParameterLayout` for rewards, then temperature and lapse where they are inferred."""
+    rewarded = rewards.rewarded
     kinds: list[int] = []
     source: list[list[int]] = []
     constants: list[list[float]] = []
@@ -292,7 +303,8 @@ def coordinates_of(
     hyper_constants: list[list[float]] = []
     blocks: list[Block] = []
 
-    def add(name: str, prior: Prior, size: int, words: tuple[str, ...]) -> int:
+    def add(name: str, prior: Prior, size: int, words: tuple[str, ...], groups: Any = None) -> int:
+        """So many coordinates of one prior; `groups`: numbers of those that have the second parameter in common."""
         begin = len(kinds)
         kinds.extend([prior.family] * size)
         where = np.full((size, 2), CONSTANT)
@@ -300,21 +312,25 @@ def coordinates_of(
         for column, (word, given) in enumerate(zip(words, prior.parameters)):
             if isinstance(given, Prior):
                 first = len(hyper_kinds)
-                hyper_kinds.extend([given.family] * size)
-                numbers = np.zeros((size, 2))
+                shared = groups is not None and column == 1
+                owner = np.asarray(groups) if shared else np.arange(size)
+                count = int(owner.max()) + 1 if size else 0
+                hyper_kinds.extend([given.family] * count)
+                numbers = np.zeros((count, 2))
                 for k, number in enumerate(given.parameters):
-                    numbers[:, k] = sized(number, size, f"{name}, {word}: {given.parameter_names[k]}")
+                    numbers[:, k] = sized(number, count, f"{name}, {word}: {given.parameter_names[k]}", shared)
                 hyper_constants.extend(numbers.tolist())
-                where[:, column] = np.arange(first, first + size)
-                blocks.append(Block(f"{name}_{word}", first, first + size, per_reward=name == "reward"))
+                where[:, column] = first + owner
+                over = "" if name != "reward" else "group" if shared else "reward"
+                blocks.append(Block(f"{name}_{word}", first, first + count, over))
             else:
                 value[:, column] = sized(given, size, f"{name}, {word}")
         source.extend(where.tolist())
         constants.extend(value.tolist())
         return begin
 
-    def sized(number: Any, size: int, what: str) -> np.ndarray:
-        labels = rewarded if what.startswith("reward,") else None
+    def sized(number: Any, size: int, what: str, shared: bool = False) -> np.ndarray:
+        labels = rewarded if what.startswith("reward,") and not shared else None
         values = np.asarray(aligned(number, what, reward=labels), dtype=float)
         if values.ndim > 1 or (values.ndim == 1 and len(values) != size):
             raise InputError(
@@ -322,7 +338,12 @@ def coordinates_of(
             )
         return np.broadcast_to(values, (size,))
 
-    add("reward", reward, len(rewarded), words)
+    numbers_of = {name: number for number, name in enumerate(dict.fromkeys(rewards.groups or ()))}
+    groups = None if rewards.groups is None else [numbers_of[name] for name in rewards.groups]
+    add("reward", rewards.component, len(rewarded), rewards.words, groups)
+    if rewards.residual is not None:
+        prior = Normal(mean=0.0, scale=rewards.residual)
+        add("residual", prior, rewards.num_residuals, ("mean", "scale"), [0] * rewards.num_residuals)
     positions = []
     for name, given in (("inverse_temperature", temperature), ("lapse", lapse)):
         positions.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)

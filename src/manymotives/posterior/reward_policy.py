@@ -67,8 +67,7 @@ class RewardPolicyPosterior(Posterior):
         hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
         labelled = labelled_variables(self.model, target, tasks, hyper, names, for_tasks=not pooled)
         found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
-        if "feature" in labelled.sizes:
-            sizes["feature"] = labelled.sizes["feature"]
+        sizes |= {word: labelled.sizes[word] for word in ("feature", "group") if word in labelled.sizes}
         if target.belief is not None and "transition" in self.data["posterior"].dataset:
             found["transition"] = ("chain", "draw", "move")
             sizes["move"] = int(target.belief.is_uncertain.sum())
@@ -188,7 +187,7 @@ class RewardPolicyPosterior(Posterior):
         dims = ("chain", "draw", "state", "action")[: 2 + self._reward_axes]
         made: dict[str, Any] = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
         if self.has_features:
-            made["weight"] = (("chain", "draw", "feature"), u[:, : target.layout.num_rewards].reshape(*shape, -1))
+            made["weight"] = (("chain", "draw", "feature"), u[:, : target.num_weights].reshape(*shape, -1))
         for name, position, found in (
             ("inverse_temperature", target.layout.temperature, target.temperatures),
             ("lapse", target.layout.lapse, target.lapses),
@@ -204,7 +203,9 @@ class RewardPolicyPosterior(Posterior):
         count = drawn.sizes["chain"] * drawn.sizes["draw"]
         values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
         values = [
-            value[:, target.layout.reward_index] if block.per_reward and target.layout.features.size == 0 else value
+            value[:, target.layout.reward_index]
+            if block.over == "reward" and target.layout.features.size == 0
+            else value
             for block, value in zip(target.blocks, values)
         ]
         return np.concatenate(values, axis=1) if values else np.zeros((count, 0))

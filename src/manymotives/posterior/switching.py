@@ -80,7 +80,7 @@ class SwitchingPosterior(Posterior):
         share = drawn["motive_share"].mean(("chain", "draw", "task"))
         unused = [str(motive) for motive in share["motive"].values if float(share.sel(motive=motive)) < UNUSED]
         said = visit_warnings(counts, lives, "weight" in drawn)
-        if unused:
+        if unused and not model.switching.is_counted:
             said += (
                 f"motive{'s' if len(unused) > 1 else ''} {', '.join(unused)} had less than {UNUSED:.0%} of all steps: "
                 "fewer motives would do.",
@@ -99,7 +99,15 @@ class SwitchingPosterior(Posterior):
 
     @property
     def num_motives(self) -> int:
+        """How many motives the model has, used or not."""
         return int(self.data["posterior"].sizes["motive"])
+
+    @property
+    def number_of_motives(self) -> pd.Series:
+        """The probability of each number of motives in use: those that somebody acted on at some step."""
+        used = (self.data["posterior"].dataset["motive_share"] > 0).any("task").sum("motive").values.ravel()
+        found = pd.Series(used).value_counts(normalize=True).sort_index()
+        return found.rename_axis("motives").rename("probability")
 
     @property
     def rewards(self) -> xr.DataArray:

@@ -21,6 +21,8 @@ def identifiability_of(posterior: Any) -> Identifiability:
     if isinstance(reward, RewardSet):  # what one of them has more than another
         some = reward.for_environment(environment).reshape(len(reward.rewards), -1)
         features = (some[1:] - some[0]).T if 1 < len(some) <= some.shape[1] else None
+    elif getattr(reward, "residual_scale", None) is not None:
+        features = None  # every reward is free
     else:
         features = reward.features_for(environment)
     if features is not None and reward.on == "state_action":

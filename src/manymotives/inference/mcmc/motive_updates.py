@@ -64,7 +64,7 @@ def _resample_rows(rng, segments, tree, state):
     for t in range(len(motive)):
         j = num_motives if begins[t] else motive[t - 1]
         counts[node_of[context[t]], j, motive[t]] += 1.0
-    draw_rows(rng, tree, counts, rows, state.stickiness, state.concentration)
+    draw_rows(rng, tree, counts, rows, state.stickiness, state.concentration, state.use)
     for c in range(len(node_of)):
         for j in range(num_motives + 1):
             for k in range(num_motives):

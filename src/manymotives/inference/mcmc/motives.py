@@ -15,9 +15,11 @@ from manymotives.models.assignment import KNOWN, Assignment, RowTree
 from manymotives.models.hidden_markov import Segments, expected_counts, smoothed_motives
 from manymotives.models.target import Target
 
+SAVED = ("motive", "rows", "stickiness", "concentration", "use")  # what is needed to resume
 STARTS = 4  # random places from which a free hidden Markov model is climbed …
 CLIMB = 12  # … by so many steps of EM
 SCORING = 5  # steps of Fisher scoring towards each motive's mode, given its counts
+FIRST_USED = 6  # motives in use at the start, at most, where their number is inferred
 WINDOW = 25  # steps of an episode that a motive's first policy is taken from
 MOST_NOTED = 5_000_000  # draws × episodes of a chain; beyond it log-likelihoods are kept by task
 SMOOTHING = 1.0  # pseudo-choices of everybody's policy in each state, for each motive
@@ -30,6 +32,7 @@ class MotiveState(NamedTuple):
     rows: np.ndarray  # [N, K + 1, K] at all nodes of the tree
     stickiness: np.ndarray  # [R] κ
     concentration: np.ndarray  # [R, L] ν
+    use: np.ndarray  # [R, K] α β: how much motives are used
     filtered: np.ndarray  # [T, K]
     log_likelihood: np.ndarray  # [E] of each episode, with z summed out
     context_rows: np.ndarray  # [C, K + 1, K]
@@ -53,12 +56,13 @@ class MotiveSampler:
             rows=np.full((num_nodes, count + 1, count), 1.0 / count),
             stickiness=np.full(roots, self.tree.stickiness[0]),
             concentration=np.full((roots, levels), self.tree.concentration[0]),
+            use=np.ones((roots, count)),
             filtered=np.empty((num_steps, count)),
             log_likelihood=np.zeros(assignment.num_episodes),
             context_rows=np.empty((assignment.num_contexts, count + 1, count)),
         )
         if saved is not None:
-            for name in ("motive", "rows", "stickiness", "concentration"):
+            for name in SAVED:
                 getattr(self.state, name)[...] = saved[f"motives_{name}"]
 
     # ---- start ---------------------------------------------------------------------------------------------
@@ -82,16 +86,20 @@ class MotiveSampler:
         return peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING).tasks
 
     def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
-        """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models."""
+        """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models.
+
+        Where the number of motives is inferred, each chain starts with another number of them in use.
+        """
         assignment, segments = self.assignment, self.segments
-        count, exists = assignment.num_motives, target.environment.available
+        most, exists = assignment.num_motives, target.environment.available
+        count = int(rng.integers(1, min(most, FIRST_USED) + 1)) if self.tree.sparsity > 0 else most
         num_steps, shape = len(segments.state), exists.shape
         pooled = replace_units(segments)
         blind = exists / exists.sum(axis=1, keepdims=True).clip(1)
         everybody = expected_counts(pooled, np.ones((num_steps, 1)), 1, *shape)[0] + blind
         everybody /= everybody.sum(axis=1, keepdims=True).clip(1e-300)
         if count == 1:
-            return np.ones((num_steps, 1))
+            return np.eye(most)[np.zeros(num_steps, dtype=int)]
         best, found = -np.inf, np.full((num_steps, count), 1.0 / count)
         for _ in range(STARTS):
             begin = rng.integers(0, max(1, num_steps - WINDOW), size=count)
@@ -111,7 +119,7 @@ class MotiveSampler:
                 rows = (transitions + 1.0) / (transitions + 1.0).sum(axis=2, keepdims=True)
             if likelihood.sum() > best:
                 best, found = likelihood.sum(), shares
-        return found
+        return np.pad(found, ((0, 0), (0, most - count)))
 
     def count_choices(self, counts: np.ndarray) -> None:
         """N_k(s, a) of units, as motives are now, into counts [K · U, S, A]."""
@@ -154,8 +162,7 @@ class MotiveSampler:
 
     def saved(self) -> dict[str, np.ndarray]:
         """What is needed to resume."""
-        names = ("motive", "rows", "stickiness", "concentration")
-        return {f"motives_{name}": getattr(self.state, name).copy() for name in names}
+        return {f"motives_{name}": getattr(self.state, name).copy() for name in SAVED}
 
 
 def replace_units(segments: Segments) -> Segments:

@@ -7,26 +7,31 @@ Given counts n(j, k) at a node whose rows are integrated out, with its parent's 
 and with numbers of tables t(j, k) = Σ_{i < n(j, k)} Bernoulli(ν P(j, k) / (ν P(j, k) + i)) beside them (Antoniak 1974),
 p(n, t | P) ∝ Π P(j, k)^t(j, k): tables are the parent's counts. So upwards ν and tables are drawn, level by level; at
 the root log κ, by slice sampling; then downwards rows, P ~ Dirichlet(ν · parent + n).
+
+Where the number of motives is inferred, log α by slice sampling, tables at the root for masses α β(k) + κ [j = k], of
+those at (j, j) Binomial(t, κ / (κ + α β(j))) owed to stickiness and left out, and β ~ Dirichlet(γ / K + Σ_j t(j, ·))
+(Fox et al. 2011, appendix).
 """
 
 import math
 
 import numpy as np
 
-from manymotives.families import log_density, log_gamma_draw
+from manymotives.families import GAMMA, log_density, log_gamma_draw
 from manymotives.inference.mcmc.populations import DONE, SLICE_STEPS, STEP_LEFT, next_on_slice
 from manymotives.jit import inner
 from manymotives.models.assignment import KNOWN
 from manymotives.models.hidden_markov import SMALLEST
 
 WIDTH = 1.0  # of slices of log κ and log ν: any is right
+TOTAL_SHAPE, TOTAL_RATE = 1.0, 0.1  # of α ~ Gamma, where the number of motives is inferred
 LARGEST_LOG = 23.0  # of κ and ν: beyond 10¹⁰ rows are the same to the last bit that counts
 SMALLEST_LOG = -23.0
 
 
 @inner
-def draw_rows(rng, tree, counts, rows, stickiness, concentration):
-    """Rows [N, K + 1, K], κ [R] and ν [R, L], given counts [N, K + 1, K]: those of contexts, all others 0 so far."""
+def draw_rows(rng, tree, counts, rows, stickiness, concentration, use):
+    """Rows [N, K + 1, K], κ [R], ν [R, L] and α β [R, K], given counts [N, K + 1, K]: of contexts, others 0 so far."""
     parent, begin, end = tree.parent, tree.begin, tree.end
     num_roots, num_levels = begin.shape
     num_motives = counts.shape[2]
@@ -40,10 +45,12 @@ def draw_rows(rng, tree, counts, rows, stickiness, concentration):
     shape = np.empty(num_motives)
     for r in range(num_roots):
         if tree.stickiness_family != KNOWN:
-            stickiness[r] = _slice_stickiness(rng, tree, counts, r, stickiness[r])
+            stickiness[r] = _slice_root(rng, tree, counts, use, r, stickiness[r], stickiness[r], False)
+        if tree.sparsity > 0.0:
+            _draw_use(rng, tree, counts, use, r, stickiness[r])
         for j in range(num_motives + 1):
             for k in range(num_motives):
-                shape[k] = 1.0 + counts[r, j, k] + (stickiness[r] if j == k else 0.0)
+                shape[k] = use[r, k] + counts[r, j, k] + (stickiness[r] if j == k else 0.0)
             _draw_row(rng, shape, rows, r, j)
     for level in range(1, num_levels):
         for r in range(num_roots):
@@ -84,16 +91,41 @@ def _count_tables(rng, parent, counts, rows, begin, end, concentration):
 
 
 @inner
-def _slice_stickiness(rng, tree, counts, r, value):
-    """κ of root r given its counts, with its rows integrated out: slice sampling of log κ."""
-    family, a, b = tree.stickiness_family, tree.stickiness[0], tree.stickiness[1]
+def _draw_use(rng, tree, counts, use, r, stickiness):
+    """α β of root r given its counts, with its rows integrated out."""
+    num_motives = counts.shape[2]
+    before = use[r].sum()
+    after = _slice_root(rng, tree, counts, use, r, stickiness, before, True)
+    shape = np.full(num_motives, tree.sparsity)
+    for k in range(num_motives):
+        use[r, k] *= after / before
+        for j in range(num_motives + 1):
+            sticky = stickiness if j == k else 0.0
+            mass = use[r, k] + sticky
+            for i in range(int(counts[r, j, k])):
+                if rng.random() * (mass + i) < mass and rng.random() * mass >= sticky:
+                    shape[k] += 1.0
+    largest, total = -np.inf, 0.0
+    for k in range(num_motives):
+        use[r, k] = log_gamma_draw(rng, shape[k])
+        largest = max(largest, use[r, k])
+    for k in range(num_motives):
+        use[r, k] = math.exp(use[r, k] - largest)
+        total += use[r, k]
+    for k in range(num_motives):
+        use[r, k] = max(after * (use[r, k] / total), SMALLEST)
+
+
+@inner
+def _slice_root(rng, tree, counts, use, r, stickiness, value, is_total):
+    """κ of root r, or α (`is_total`), given its counts, with its rows integrated out: slice sampling of its log."""
     here = math.log(value)
-    level = _stickiness_density(family, a, b, counts, r, here) + math.log1p(-rng.random())
+    level = _root_density(tree, counts, use, r, stickiness, here, is_total) + math.log1p(-rng.random())
     left = here - WIDTH * rng.random()
     right = left + WIDTH
     stage, there = STEP_LEFT, left
     for _ in range(SLICE_STEPS):
-        inside = _stickiness_density(family, a, b, counts, r, there) > level
+        inside = _root_density(tree, counts, use, r, stickiness, there, is_total) > level
         stage, there, left, right = next_on_slice(rng, WIDTH, stage, inside, here, there, left, right)
         if stage == DONE:
             return math.exp(there)
@@ -101,18 +133,27 @@ def _slice_stickiness(rng, tree, counts, r, value):
 
 
 @inner
-def _stickiness_density(family, a, b, counts, r, log_value):
+def _root_density(tree, counts, use, r, stickiness, log_value, is_total):
     if not SMALLEST_LOG < log_value < LARGEST_LOG:
         return -np.inf
     num_motives, value = counts.shape[2], math.exp(log_value)
-    found = log_density(family, log_value, a, b)
-    for j in range(num_motives):
+    total = use[r].sum()
+    if is_total:
+        found, factor, sticky = log_density(GAMMA, log_value, TOTAL_SHAPE, TOTAL_RATE), value / total, stickiness
+    else:
+        found = log_density(tree.stickiness_family, log_value, tree.stickiness[0], tree.stickiness[1])
+        factor, sticky = 1.0, value
+    for j in range(num_motives + 1):
         made = 0.0
         for k in range(num_motives):
-            made += counts[r, j, k]
+            count = counts[r, j, k]
+            if count > 0.0:
+                made += count
+                mass = factor * use[r, k] + (sticky if j == k else 0.0)
+                found += math.lgamma(mass + count) - math.lgamma(mass)
         if made > 0.0:
-            found += math.lgamma(num_motives + value) - math.lgamma(num_motives + value + made)
-            found += math.lgamma(1.0 + value + counts[r, j, j]) - math.lgamma(1.0 + value)
+            mass = factor * total + (sticky if j < num_motives else 0.0)
+            found += math.lgamma(mass) - math.lgamma(mass + made)
     return found
 
 

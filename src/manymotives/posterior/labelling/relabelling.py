@@ -2,7 +2,8 @@
 
 The posterior is the same for every order of the motives, and chains change it (label switching). So motives are put in
 one order *after* sampling, draw by draw: that in which their policies are most like those of a reference, the average
-over draws (Stephens 2000); of the motives so matched, the one used most comes first.
+over draws (Stephens 2000), each counting by how much it is used; of the motives so matched, the one used most comes
+first.
 """
 
 import numpy as np
@@ -15,6 +16,7 @@ from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
 
 FLOOR = 1e-12  # of a policy's probabilities, when motives are compared
+EPSILON = 1e-6  # what a motive counts that is not used
 ROUNDS = 20  # of matching, at most
 AT_A_TIME = 2_000_000  # numbers of q
 
@@ -64,12 +66,13 @@ def _matched(log_policies: np.ndarray, weights: np.ndarray, share: np.ndarray) -
     reference = np.exp(log_policies[-1])
     rows = np.arange(count)[:, None]
     for _ in range(ROUNDS):
-        cost = -np.einsum("nkc,lc->nlk", log_policies, reference * weights, optimize=True)
+        cost = -np.einsum("nkc,lc->nlk", log_policies, reference * weights, optimize=True) * (share[:, None] + EPSILON)
         new = np.stack([linear_sum_assignment(each)[1] for each in cost])
         if np.array_equal(new, positions):
             break
         positions = new
-        reference = np.exp(log_policies[rows, positions]).mean(axis=0)
+        used = share[rows, positions][..., None] + EPSILON
+        reference = (used * np.exp(log_policies[rows, positions])).sum(axis=0) / used.sum(axis=0)
     most_used = np.argsort(-share[rows, positions].mean(axis=0), kind="stable")
     return positions[:, most_used]
 

@@ -132,7 +132,9 @@ def labelled_variables(
     cells = cells_of(target)
     coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
     if target.layout.features.size:
-        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.layout.num_rewards))
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.num_weights))
+    if any(block.over == "group" for block in target.blocks):
+        coordinates["group"] = coordinate_of(target.groups)
     return xr.Dataset(made, coords=coordinates | sample_coordinates(*tasks.shape[:2]))
 
 
@@ -152,7 +154,7 @@ def task_variables(target: Target, tasks: np.ndarray) -> Variables:
         reward = np.where(target.environment.available, reward, np.nan)
     made: Variables = {"reward": (cells_of(target), reward)}
     if layout.features.size:
-        made["weight"] = (("feature",), tasks[..., : layout.num_rewards])
+        made["weight"] = (("feature",), tasks[..., : target.num_weights])
     if layout.temperature >= 0:
         made["inverse_temperature"] = ((), target.temperatures(tasks, owner))
     if layout.lapse >= 0:
@@ -167,8 +169,10 @@ def hyper_variables(target: Target, hyper: np.ndarray) -> Variables:
     for block in target.blocks:
         part = values[..., block.begin : block.end]
         behind: tuple[str, ...] = ()
-        if not block.per_reward:
+        if block.over == "":
             part = part[..., 0]
+        elif block.over == "group":
+            behind = ("group",)
         elif layout.features.size:
             behind = ("feature",)
         else:

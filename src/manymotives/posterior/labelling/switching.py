@@ -125,7 +125,9 @@ def watched_switching(
     if "state" in places:
         coordinates["state"] = names["state"]
     if target.layout.features.size:
-        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.layout.num_rewards))
+        coordinates["feature"] = coordinate_of(model.reward.feature_names(target.num_weights))
+    if any(block.over == "group" for block in target.blocks):
+        coordinates["group"] = coordinate_of(target.groups)
     return xr.Dataset(made, coords=coordinates | sample_coordinates(chains, length))
 
 
@@ -174,7 +176,9 @@ def stored_dims(
         ),
     )
     labelled = watched_switching(one, model, target, demonstrations)
-    sizes |= {word: size for word, size in labelled.sizes.items() if word in ("feature", "motive", "next_motive")}
+    sizes |= {
+        word: size for word, size in labelled.sizes.items() if word in ("feature", "group", "motive", "next_motive")
+    }
     found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
     known: dict[str, tuple[str, ...]] = {
         word: () if model.is_pooled else ("task",)
