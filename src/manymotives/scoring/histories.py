@@ -91,11 +91,14 @@ class Histories:
         worth, evidence = [], []
         for order in range(LONGEST + 1):
             numbers = self.choices[order][trained], self.contexts[order][trained]
-            same, total = (_in_other_units(number, unit) for number in numbers)
+            alike = [_numbered(number, unit) for number in numbers]
+            same, total = (
+                np.bincount(number)[number] - np.bincount(mine)[mine] for number, mine in zip(numbers, alike)
+            )
             if own_past:
-                same, total = same + _earlier(numbers[0], unit), total + _earlier(numbers[1], unit)
+                same, total = same + _earlier(alike[0]), total + _earlier(alike[1])
             tells = self.before[trained] >= order - 1
-            worth.append(_likeliest(same[tells], total[tells], found[tells]))
+            worth.append(_likeliest(same, total, found, tells, np.arange(len(found)) if own_past else alike[0]))
             found = np.where(tells, _around(same, total, found, worth[order]), found)
             evidence.append(_log(found).sum())
         return BackOff(SHORTEST + int(np.argmax(evidence[SHORTEST:])), tuple(worth))
@@ -127,7 +130,7 @@ class Histories:
     def _untrained_before(self, number: np.ndarray, trained: np.ndarray) -> np.ndarray:
         """Of each choice that does not train: how many of its task's with its number came before and do not either."""
         found = np.zeros(len(number), dtype=np.int64)
-        found[~trained] = _earlier(number[~trained], self.task[~trained])
+        found[~trained] = _earlier(_numbered(number[~trained], self.task[~trained]))
         return found
 
 
@@ -136,16 +139,9 @@ def _numbered(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return pd.factorize(first * (int(second.max(initial=0)) + 1) + second)[0]
 
 
-def _in_other_units(number: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Of each choice: how many in other units have its number."""
-    mine = _numbered(number, unit)
-    return np.bincount(number)[number] - np.bincount(mine)[mine]
-
-
-def _earlier(number: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Of each choice: how many earlier ones in its unit have its number."""
-    mine = _numbered(number, unit)
-    return pd.Series(mine).groupby(mine).cumcount().to_numpy()
+def _earlier(number: np.ndarray) -> np.ndarray:
+    """How often each number came before."""
+    return pd.Series(number).groupby(number).cumcount().to_numpy()
 
 
 def _around(same: np.ndarray, total: np.ndarray, base: np.ndarray, worth: float) -> np.ndarray:
@@ -153,15 +149,21 @@ def _around(same: np.ndarray, total: np.ndarray, base: np.ndarray, worth: float)
     return (same + worth * base) / (total + worth)
 
 
-def _likeliest(same: np.ndarray, total: np.ndarray, base: np.ndarray) -> float:
-    """The worth of a prior under which choices are likeliest, each predicted from counts that it is not among."""
-    seen = total > 0  # where nothing was seen, a prior of any worth predicts alike
-    same, total, base = same[seen].astype(float), total[seen].astype(float), base[seen]
-    if len(same) == 0:
+def _likeliest(same: np.ndarray, total: np.ndarray, base: np.ndarray, tells: np.ndarray, alike: np.ndarray) -> float:
+    """The worth of a prior under which choices that it tells of are likeliest, given counts that they are not among.
+
+    Choices with the same number in `alike`, numbered as they appear, have the same counts and the same prior.
+    """
+    one = np.flatnonzero(np.diff(np.maximum.accumulate(alike), prepend=-1))  # of each number the first
+    often = np.bincount(alike)
+    used = (tells & (total > 0))[one]  # where nothing was seen, a prior of any worth predicts alike
+    if not used.any():
         return 1.0
+    one, often = one[used], often[used].astype(float)
+    same, total, base = same[one].astype(float), total[one].astype(float), base[one]
 
     def surprise(log_worth: float) -> float:
-        return -float(_log(_around(same, total, base, np.exp(log_worth))).sum())
+        return -float((often * _log(_around(same, total, base, np.exp(log_worth)))).sum())
 
     bounds, enough = (np.log(LEAST), np.log(MOST)), {"xatol": EXACT}
     return float(np.exp(optimize.minimize_scalar(surprise, bounds=bounds, method="bounded", options=enough).x))
