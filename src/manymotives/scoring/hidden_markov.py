@@ -29,6 +29,7 @@ STAY, SPREAD = 9.0, 1.0
 CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # tried for c
 USUAL = 10.0  # for c, where nothing can be tried
 STARTS, TRIED = 5, 15  # so many, each for so many steps of EM
+TUNED = 100  # steps of EM for each c that is tried
 LIMIT = 500  # steps of EM
 ENOUGH = 1e-6  # nats a choice: a smaller gain is none
 HELD = 5  # one in so many tasks, or episodes, is predicted to choose c
@@ -70,7 +71,7 @@ def fitted_hidden_markov(
         training = Training.of(environment, demonstrations, learns)
         begun = training.begun(num_policies, seed, USUAL)
         scores = [
-            training.improved(replace(begun, concentration=each), LIMIT).log_probability(demonstrations)[checks].sum()
+            training.improved(replace(begun, concentration=each), TUNED).log_probability(demonstrations)[checks].sum()
             for each in CONCENTRATIONS
         ]
         concentration = CONCENTRATIONS[int(np.argmax(scores))]
