@@ -6,7 +6,8 @@ import manymotives as mm
 
 PLACE = mm.worlds.RandomMDP(states=3, actions=3, discount=0.8, seed=1)
 QUICK = mm.Gibbs(chains=2, draws=100, warmup=50, thin=1)
-PLAIN = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
+TABLES = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
+PLAIN = [*TABLES, "counts with longer history"]
 
 
 def demonstrations(temperature=8.0, tasks=6, episodes=4, steps=10, seed=0):

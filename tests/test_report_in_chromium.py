@@ -84,6 +84,7 @@ def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
 def test_the_comparison_has_every_model_and_says_what_was_held_out(browser, pages):
     browser.open(pages["scored"])
     plain = ["uniform", "counts", "counts, own", "counts with history", "counts with history, own"]
+    plain += ["counts with longer history"]
     held_out = (
         "episodes of the same subjects (72 ",
         "of whom nothing was known (36 ",

@@ -16,7 +16,7 @@ from manymotives.scoring.counts import OWN_HISTORY, Smoothing, count_models
 from manymotives.scoring.splits import by_each_episode, by_episodes, by_tasks, only
 from manymotives.scoring.sums import Book
 from manymotives.scoring.verb import _predictions
-from scoring_examples import PLACE, PLAIN, QUICK, demonstrations, score
+from scoring_examples import PLACE, PLAIN, QUICK, TABLES, demonstrations, score
 
 # ---- nothing leaks --------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def test_predictions_do_not_know_what_they_predict():
         one, two = (next(_predictions(contender, PLACE, book, 0, True)).log_policy for book in books)
         assert np.array_equal(one, two)
     tables = [count_models(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
-    for name in PLAIN:
+    for name in TABLES:
         assert np.array_equal(tables[0][name], tables[1][name])
 
 

@@ -51,21 +51,21 @@ def count_models(
     }
 
     def worth(given: int, counts: np.ndarray, base: np.ndarray, pick: np.ndarray | slice) -> float:
-        return _evident(counts[pick], base[pick]) if smoothing is None else smoothing[given]
+        return evident_worth(counts[pick], base[pick]) if smoothing is None else smoothing[given]
 
     k_counts = worth(0, in_state, uniform, once["state"])
-    counts = _around(in_state, uniform, k_counts)
-    others = _around(in_state - own, uniform, k_counts)
+    counts = around(in_state, uniform, k_counts)
+    others = around(in_state - own, uniform, k_counts)
     k_own = worth(1, own, others, once["own"])
-    own_counts = _around(own, others, k_own)
+    own_counts = around(own, others, k_own)
 
-    elsewhere = _around(in_state - after, uniform, k_counts)  # this state, reached from other states
+    elsewhere = around(in_state - after, uniform, k_counts)  # this state, reached from other states
     k_history = worth(2, after, elsewhere, once["after"])
-    history = _around(after, elsewhere, k_history)
-    others_elsewhere = _around(in_state - after - own + training, uniform, k_counts)
-    others_after = _around(after - training, others_elsewhere, k_history)
+    history = around(after, elsewhere, k_history)
+    others_elsewhere = around(in_state - after - own + training, uniform, k_counts)
+    others_after = around(after - training, others_elsewhere, k_history)
     k_own_history = worth(3, training, others_after, slice(None))
-    own_history = _around(training, others_after, k_own_history)
+    own_history = around(training, others_after, k_own_history)
 
     tables = {
         UNIFORM: uniform,
@@ -79,12 +79,12 @@ def count_models(
     return logs, Smoothing(k_counts, k_own, k_history, k_own_history)
 
 
-def _around(counts: np.ndarray, base: np.ndarray, worth: float) -> np.ndarray:
+def around(counts: np.ndarray, base: np.ndarray, worth: float) -> np.ndarray:
     """Dirichlet prediction: counts, and a prior that is worth so many."""
     return (counts + worth * base) / (counts.sum(axis=1, keepdims=True) + worth)
 
 
-def _evident(counts: Float[np.ndarray, "n A"], base: Float[np.ndarray, "n A"]) -> float:
+def evident_worth(counts: Float[np.ndarray, "n A"], base: Float[np.ndarray, "n A"]) -> float:
     """The worth of a prior under which Dirichlet-multinomial counts are likeliest."""
     seen = counts.sum(axis=1) > 0
     counts, base = counts[seen], base[seen]

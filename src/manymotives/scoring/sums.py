@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.scoring.cells import Cells
 from manymotives.scoring.counts import Smoothing, count_models
+from manymotives.scoring.histories import LONGER_HISTORY, BackOff, Histories
 from manymotives.scoring.prediction import NOT_ASKED, Prediction
 from manymotives.scoring.splits import Split
 
@@ -25,6 +27,7 @@ class Book:
     hold_out: str
     sums: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     ways: list[dict[str, Any]] = field(default_factory=list)
+    orders: set[int] = field(default_factory=set)  # how far back counts with longer history looked, in some split
 
     def __post_init__(self) -> None:
         self.cells = Cells.of(self.environment, self.demonstrations)
@@ -49,22 +52,27 @@ class Book:
         return self.demonstrations.num_tasks
 
     def add_count_models(self, tuning: list[np.ndarray] | None = None) -> None:
-        """Uniform, counts, counts with history.
+        """Uniform, counts, counts with history, and with a longer one.
 
         `tuning`: rows for each split, from which to choose the smoothing, where it would take too long to choose it
         for each training set; no more than what trains.
         """
-        known: dict[int, Smoothing] = {}
+        histories = Histories.of(self.environment, self.demonstrations)
+        known: dict[int, tuple[Smoothing, BackOff]] = {}
         for number, split in enumerate(self.splits):
-            smoothing = None
-            if tuning is not None:
+            if tuning is None:
+                smoothing, back_off = None, histories.tuned(split.trains, self.hold_out)
+            else:
                 rows = tuning[number]
                 if id(rows) not in known:
-                    known[id(rows)] = count_models(self.cells, self.cells.counts(rows))[1]
-                smoothing = known[id(rows)]
+                    found = count_models(self.cells, self.cells.counts(rows))[1]
+                    known[id(rows)] = found, histories.tuned(rows, self.hold_out)
+                smoothing, back_off = known[id(rows)]
             tables, _ = count_models(self.cells, self.cells.counts(split.trains), smoothing)
             for name, table in tables.items():
                 self._count(name, number, table)
+            self.add_rows(LONGER_HISTORY, number, histories.log_probability(split.trains, split.tested, back_off))
+            self.orders.add(back_off.order)
 
     def add(self, name: str, number: int, prediction: Prediction) -> None:
         """What a model predicts for split `number`."""
@@ -76,8 +84,16 @@ class Book:
         shape = {} if np.isnan(prediction.pareto_k) else {"pareto_k": prediction.pareto_k}
         self.ways.append({"model": name, "split": number} | who | {"how": prediction.how} | shape)
 
+    def add_rows(self, name: str, number: int, log_probability: Float[np.ndarray, " rows"]) -> None:
+        """log p of what was chosen in each row, by a model that looks further back than a state."""
+        rows = self.splits[number].tested & self.is_choice
+        task = self.demonstrations.task[rows]
+        self._sum(name, number, np.bincount(task, weights=log_probability[rows], minlength=self.num_tasks))
+
     def _count(self, name: str, number: int, table: np.ndarray) -> None:
-        found = self.cells.by_task(table, self.tested[number], self.num_tasks)
+        self._sum(name, number, self.cells.by_task(table, self.tested[number], self.num_tasks))
+
+    def _sum(self, name: str, number: int, found: np.ndarray) -> None:
         key = (name, self.splits[number].own_episodes)
         self.sums[key] = self.sums.get(key, 0) + found
 

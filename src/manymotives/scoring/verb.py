@@ -45,7 +45,7 @@ def score(
     """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
 
     The score is the log-likelihood of held-out choices in nats a choice, over choices that had an alternative. Each is
-    predicted from the training set, the state it was made in and, by counts with history, the state before: never from
+    predicted from the training set, the state it was made in and, by counts with history, states before: never from
     itself or from anything that came after it in its episode.
 
     Parameters
@@ -119,7 +119,7 @@ def score(
                     "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
                 )
     warnings += _unscored(book.by_task())
-    settings: dict[str, Any] = {"seed": seed, "refits": refits}
+    settings: dict[str, Any] = {"seed": seed, "refits": refits, "orders_of_history": sorted(book.orders)}
     if hold_out == "tasks":
         settings["first"] = list(first)
     elif refits:

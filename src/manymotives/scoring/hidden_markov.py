@@ -1,0 +1,198 @@
+"""Is it motives, or is it only switching? Free policies, between which a hidden state moves: a hidden Markov model.
+
+    z_1 ~ π_0,    z_t ~ T(z_{t−1}, ·),    a_t ~ P_{z_t}(s_t, ·)
+
+with K hidden states, drawn anew at the beginning of each episode and after each gap. All tasks share π_0, T and P;
+nothing is wanted or planned. A model that switches between motives has found some if it predicts better than this.
+
+**Priors**, Dirichlet, written as what was seen before: c choices of each policy in each state, distributed as `counts`
+are; `STAY` moves of each hidden state to itself and `SPREAD` to anywhere; `SPREAD` beginnings. Everything but c
+maximises likelihood × prior (EM; of several starts the one that is ahead goes on). c is chosen within the training set:
+some of its tasks, or episodes, are predicted from the others.
+
+**Prediction** is causal, p(a_t | a_1 … a_{t−1}): z_t is filtered by what came before in the same episode. Smoothing, by
+what came after, serves to learn from the training set alone.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.data.steps import NONE
+from manymotives.scoring.counts import around, evident_worth
+from manymotives.scoring.forward_backward import backward, forward
+
+STAY, SPREAD = 9.0, 1.0
+CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # tried for c
+USUAL = 10.0  # for c, where nothing can be tried
+STARTS, TRIED = 5, 15  # so many, each for so many steps of EM
+TUNED = 100  # steps of EM for each c that is tried
+LIMIT = 500  # steps of EM
+ENOUGH = 1e-6  # nats a choice: a smaller gain is none
+HELD = 5  # one in so many tasks, or episodes, is predicted to choose c
+BLOCK = 10  # rows that have the same policy in the guess that a start is
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenMarkov:
+    """Policies, and how what is hidden moves between them."""
+
+    policies: Float[np.ndarray, "K S A"]
+    transitions: Float[np.ndarray, "K K"]
+    initial: Float[np.ndarray, " K"]
+    concentration: float  # c
+    objective: float = -np.inf  # log likelihood of what it was fitted to, and log prior up to a constant
+    converged: bool = False
+
+    def log_probability(self, demonstrations: Demonstrations) -> Float[np.ndarray, " rows"]:
+        """log p of what was chosen in each row, given what was chosen before in its episode; no number elsewhere."""
+        rows = Rows.of(demonstrations, np.ones(len(demonstrations.state), dtype=bool))
+        found = np.empty(len(rows.state))
+        known = np.empty((len(rows.state), len(self.initial)))
+        forward(*rows.columns, self.policies, self.transitions, self.initial, known, found)
+        return np.where(demonstrations.action == NONE, np.nan, found)
+
+
+def fitted_hidden_markov(
+    environment: Environment,
+    demonstrations: Demonstrations,
+    trains: Bool[np.ndarray, " rows"],
+    num_policies: int,
+    seed: int = 0,
+    hold_out: str = "episodes",
+) -> HiddenMarkov:
+    """The model of so many policies that these rows ask for, if "tasks" or "episodes" like theirs are predicted."""
+    learns, checks = _parts(demonstrations, trains, hold_out)
+    concentration = USUAL
+    if checks.any() and num_policies > 1:
+        training = Training.of(environment, demonstrations, learns)
+        begun = training.begun(num_policies, seed, USUAL)
+        scores = [
+            training.improved(replace(begun, concentration=each), TUNED).log_probability(demonstrations)[checks].sum()
+            for each in CONCENTRATIONS
+        ]
+        concentration = CONCENTRATIONS[int(np.argmax(scores))]
+    training = Training.of(environment, demonstrations, trains)
+    return training.improved(training.begun(num_policies, seed, concentration), LIMIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Visited states in order, each of a segment up to the last one that something is learnt from."""
+
+    begins: Bool[np.ndarray, " used"]
+    state: Int[np.ndarray, " used"]
+    action: Int[np.ndarray, " used"]  # NONE: not recorded, or not to be learnt from
+
+    @classmethod
+    def of(cls, demonstrations: Demonstrations, trains: Bool[np.ndarray, " rows"]) -> "Rows":
+        begins = ~demonstrations.follows | (np.diff(demonstrations.episode, prepend=NONE) != 0)
+        segment = np.cumsum(begins) - 1
+        row = np.arange(len(begins))
+        last = np.full(int(begins.sum()), NONE)
+        np.maximum.at(last, segment[trains], row[trains])
+        used = row <= last[segment]  # after it nothing is known of the segment, and nothing is to be learnt
+        action = np.where(trains, demonstrations.action, NONE)
+        return cls(begins[used], demonstrations.state[used], action[used])
+
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.begins, self.state, self.action
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What is learnt from: rows, and the policy of everybody."""
+
+    rows: Rows
+    pooled: Float[np.ndarray, "S A"]
+
+    @classmethod
+    def of(cls, environment: Environment, demonstrations: Demonstrations, trains: np.ndarray) -> "Training":
+        rows = Rows.of(demonstrations, trains & (demonstrations.action != NONE))
+        counts = _counted(rows.state, rows.action, environment.available.shape)
+        uniform = environment.available / np.maximum(environment.available.sum(axis=1, keepdims=True), 1)
+        return cls(rows, around(counts, uniform, evident_worth(counts, uniform)))
+
+    def begun(self, num_policies: int, seed: int, concentration: float) -> HiddenMarkov:
+        """The best of several guesses, each improved a little. In a guess each block of rows has a policy at random."""
+        rng = np.random.default_rng([seed, num_policies])
+        found = []
+        for _ in range(STARTS if num_policies > 1 else 1):
+            policy = rng.integers(num_policies, size=len(self.rows.state) // BLOCK + 1).repeat(BLOCK)
+            counts = [
+                _counted(self.rows.state[mine], self.rows.action[mine], self.pooled.shape)
+                for mine in (policy[: len(self.rows.state)] == k for k in range(num_policies))
+            ]
+            nothing = np.zeros((num_policies, num_policies)), np.zeros(num_policies)
+            guess = self._likeliest(np.array(counts), *nothing, concentration)
+            found.append(self.improved(guess, TRIED))
+        return max(found, key=lambda each: each.objective)
+
+    def improved(self, model: HiddenMarkov, limit: int) -> HiddenMarkov:
+        """By steps of EM, until they gain nothing or there were so many."""
+        choices = int((self.rows.action != NONE).sum())
+        known, each = np.empty((len(self.rows.state), len(model.initial))), np.empty(len(self.rows.state))
+        before = -np.inf
+        for step in range(limit + 1):
+            likelihood = forward(*self.rows.columns, model.policies, model.transitions, model.initial, known, each)
+            objective = likelihood + self._log_prior(model)
+            model = replace(model, objective=objective, converged=objective - before <= ENOUGH * choices)
+            if model.converged or step == limit:
+                break
+            before = objective
+            expected = np.zeros(model.policies.shape), np.zeros(model.transitions.shape), np.zeros(model.initial.shape)
+            backward(*self.rows.columns, model.transitions, known, *expected)
+            model = self._likeliest(*expected, model.concentration)
+        return model
+
+    def _likeliest(
+        self, chosen: np.ndarray, moved: np.ndarray, begun: np.ndarray, concentration: float
+    ) -> HiddenMarkov:
+        """Given how often what happened, expected or guessed."""
+        size = len(begun)
+        policies = chosen + concentration * self.pooled[None]
+        transitions = moved + _moves_before(size)
+        initial = begun + SPREAD / size
+        return HiddenMarkov(
+            policies / (chosen.sum(axis=2, keepdims=True) + concentration),
+            transitions / transitions.sum(axis=1, keepdims=True),
+            initial / initial.sum(),
+            concentration,
+        )
+
+    def _log_prior(self, model: HiddenMarkov) -> float:
+        seen = np.broadcast_to(self.pooled > 0, model.policies.shape)
+        in_policies = (self.pooled[None] * np.log(model.policies, where=seen, out=np.zeros(seen.shape))).sum()
+        in_moves = (_moves_before(len(model.initial)) * np.log(model.transitions)).sum()
+        in_beginnings = SPREAD / len(model.initial) * np.log(model.initial).sum()
+        return float(model.concentration * in_policies + in_moves + in_beginnings)
+
+
+def _moves_before(size: int) -> Float[np.ndarray, "K K"]:
+    """Moves that the prior of T is worth."""
+    return STAY * np.eye(size) + SPREAD / size
+
+
+def _counted(state: np.ndarray, action: np.ndarray, shape: tuple[int, ...]) -> Float[np.ndarray, "S A"]:
+    """How often what was chosen where."""
+    made = action != NONE
+    flat = np.ravel_multi_index((state[made], action[made]), shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape).astype(float)
+
+
+def _parts(demonstrations: Demonstrations, trains: np.ndarray, hold_out: str) -> tuple[np.ndarray, np.ndarray]:
+    """Training rows in two: to learn from, and to choose c by. By task or episode; a single one is split in time."""
+    made = np.flatnonzero(trains & (demonstrations.action != NONE))
+    checks = np.zeros(len(trains), dtype=bool)
+    for unit in [demonstrations.task, demonstrations.episode][hold_out == "episodes" :]:
+        names = np.unique(unit[made])
+        if len(names) > 1:
+            checks[made] = np.isin(unit[made], names[::HELD])
+            break
+    else:
+        checks[made[len(made) - len(made) // HELD :]] = True
+    return trains & ~checks, checks
