@@ -85,7 +85,7 @@ def _models_beside(asked: Sequence[Contender]) -> list[Contender]:
     """RP, MRP and MPO with the priors of the first model, and its method."""
     like = next((each for each in asked if isinstance(each.model, RewardPolicyModel)), None)
     if like is not None:
-        first, method = like.model, like.method
+        first, method = replace(like.model, switching=None), like.method
     else:
         reward, method = asked[0].model.reward, None
         first = RewardPolicyModel() if isinstance(reward, RewardSet) else RewardPolicyModel(reward)

@@ -13,3 +13,4 @@ class Prediction(NamedTuple):
     how: str
     pareto_k: float = NOT_ASKED
     mixed: bool = True  # whether the chains behind it had
+    by_row: np.ndarray | None = None  # [rows] log p of what was chosen, where it depends on more than the state

@@ -77,8 +77,11 @@ class Book:
     def add(self, name: str, number: int, prediction: Prediction) -> None:
         """What a model predicts for split `number`."""
         split, policy = self.splits[number], prediction.log_policy
-        table = policy[self.cells.state] if policy.ndim == 2 else policy[self.cells.task, self.cells.state]
-        self._count(name, number, table)
+        if prediction.by_row is not None:
+            self.add_rows(name, number, prediction.by_row)
+        else:
+            table = policy[self.cells.state] if policy.ndim == 2 else policy[self.cells.task, self.cells.state]
+            self._count(name, number, table)
         tasks = self.demonstrations.tasks
         who = {"task": tasks[split.task], "own_episodes": split.own_episodes} if self.hold_out == "tasks" else {}
         shape = {} if np.isnan(prediction.pareto_k) else {"pareto_k": prediction.pareto_k}

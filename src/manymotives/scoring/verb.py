@@ -14,7 +14,7 @@ from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
 from manymotives.inference.importance import UNRELIABLE
 from manymotives.models import Model
-from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
+from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
@@ -24,6 +24,7 @@ from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
 from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
 from manymotives.scoring.sums import Book
+from manymotives.scoring.switching import add_free_policies, check_switching, predict_switching
 
 Scored = Model | Posterior  # what can be scored
 PSIS = "psis"  # in place of a method: weights, no fits
@@ -66,7 +67,9 @@ def score(
         after the largest number are predicted, the same for all.
     beside
         Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
-        one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only.
+        one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
+        models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
+        it only switching?
     """
     hold_out, folds, first = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:
@@ -102,6 +105,8 @@ def score(
     basis = Basis.of(dynamics_of, demonstrations, book.held_out, book.held_out & book.is_choice)
     warnings += basis_warnings(dynamics, demonstrations, basis)
     book.add_count_models(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
+    for each in {each.model.switching.num_motives: each for each in contenders if _switches(each)}.values():
+        add_free_policies(each, book, seed)
     bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
     with bar.of(len(contenders) * len(splits), "predictions") as report:
         for position, contender in enumerate(contenders):
@@ -127,11 +132,20 @@ def score(
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
 
 
+def _switches(contender: Contender) -> bool:
+    """Whether its motives do: then free policies that switch stand beside it."""
+    return Posterior.kind_of(contender.model) is SwitchingPosterior
+
+
 def _predictions(
     contender: Contender, dynamics: EnvironmentOrBelief, book: Book, seed: int, refits: bool
 ) -> Iterator[Prediction]:
     """What a model predicts for each split, by the cheapest way that can be trusted."""
     demonstrations, splits = book.demonstrations, book.splits
+    if _switches(contender):
+        check_switching(contender, refits)
+        yield from predict_switching(contender, dynamics, book, seed)
+        return
     if book.hold_out == "episodes" and refits:
         for split in splits:
             log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
