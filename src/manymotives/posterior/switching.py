@@ -104,8 +104,10 @@ class SwitchingPosterior(Posterior):
 
     @property
     def number_of_motives(self) -> pd.Series:
-        """The probability of each number of motives in use: those that somebody acted on at some step."""
-        used = (self.data["posterior"].dataset["motive_share"] > 0).any("task").sum("motive").values.ravel()
+        """The probability of each number of motives in use: those that had at least 1 % of all steps."""
+        share, steps = self.data["posterior"].dataset["motive_share"], self.demonstrations.visits.sum(axis=1)
+        of_all = (share * xr.DataArray(steps / steps.sum(), dims="task")).sum("task")
+        used = (of_all >= UNUSED).sum("motive").values.ravel()
         found = pd.Series(used).value_counts(normalize=True).sort_index()
         return found.rename_axis("motives").rename("probability")
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from manymotives.families import LOG_NORMAL, NORMAL
 from manymotives.inference.draws import AssignmentDraws
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.motive_updates import count_choices, resample_rows, update_motives
@@ -19,7 +20,7 @@ SAVED = ("motive", "rows", "stickiness", "concentration", "use")  # what is need
 STARTS = 4  # random places from which a free hidden Markov model is climbed …
 CLIMB = 12  # … by so many steps of EM
 SCORING = 5  # steps of Fisher scoring towards each motive's mode, given its counts
-FIRST_USED = 6  # motives in use at the start, at most, where their number is inferred
+FIRST_USED = 6  # motives in use at first, at most, where their number is inferred
 WINDOW = 25  # steps of an episode that a motive's first policy is taken from
 MOST_NOTED = 5_000_000  # draws × episodes of a chain; beyond it log-likelihoods are kept by task
 SMOOTHING = 1.0  # pseudo-choices of everybody's policy in each state, for each motive
@@ -68,9 +69,10 @@ class MotiveSampler:
     # ---- start ---------------------------------------------------------------------------------------------
 
     def begin(self, rng: np.random.Generator, target: Target, tasks: np.ndarray, hyper: np.ndarray) -> np.ndarray:
-        """Motives of a free hidden Markov model, and coordinates [K · U, D] near the modes that they lead to.
+        """Motives of a free hidden Markov model, and coordinates [K · U, D] drawn about the modes that they lead to.
 
-        The counts of `target` are filled in.
+        The counts of `target` are filled in. Coordinates are drawn (Laplace), as none may stand *at* the mode: where
+        the choices say nothing that is the prior's mean, and a scale around what equals its mean would vanish.
         """
         self.state.rows[:, :-1] = 0.1 / self.assignment.num_motives
         self.state.rows[:, np.arange(self.assignment.num_motives), np.arange(self.assignment.num_motives)] += 0.9
@@ -83,43 +85,54 @@ class MotiveSampler:
         self.state.motive[:] = np.minimum((rng.random((len(chance), 1)) > chance).sum(axis=1), shares.shape[1] - 1)
         self.count_choices(target.counts)
         resample_rows(rng, self.segments, self.tree, self.state)
-        return peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING).tasks
+        found = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING)
+        noise = np.linalg.cholesky(found.covariance) @ rng.standard_normal((*found.tasks.shape, 1))
+        return found.tasks + np.where(np.isin(target.layout.families, (NORMAL, LOG_NORMAL)), noise[..., 0], 0.0)
 
     def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
         """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models.
 
-        Where the number of motives is inferred, each chain starts with another number of them in use.
+        Where the number of motives is inferred, as many are in use at first as BIC finds for free policies.
         """
-        assignment, segments = self.assignment, self.segments
-        most, exists = assignment.num_motives, target.environment.available
-        count = int(rng.integers(1, min(most, FIRST_USED) + 1)) if self.tree.sparsity > 0 else most
-        num_steps, shape = len(segments.state), exists.shape
-        pooled = replace_units(segments)
+        most, exists = self.assignment.num_motives, target.environment.available
+        pooled = self.segments._replace(
+            unit=np.zeros_like(self.segments.unit), context=np.zeros_like(self.segments.context)
+        )
         blind = exists / exists.sum(axis=1, keepdims=True).clip(1)
-        everybody = expected_counts(pooled, np.ones((num_steps, 1)), 1, *shape)[0] + blind
-        everybody /= everybody.sum(axis=1, keepdims=True).clip(1e-300)
-        if count == 1:
-            return np.eye(most)[np.zeros(num_steps, dtype=int)]
-        best, found = -np.inf, np.full((num_steps, count), 1.0 / count)
-        for _ in range(STARTS):
-            begin = rng.integers(0, max(1, num_steps - WINDOW), size=count)
-            shares = np.zeros((num_steps, count))
-            for k, first in enumerate(begin):
-                shares[first : first + WINDOW, k] = 1.0
-            rows = np.full((1, count + 1, count), 0.1 / count)
-            rows[0, np.arange(count), np.arange(count)] += 0.9
-            rows /= rows.sum(axis=2, keepdims=True)
-            pooled = pooled._replace(context=np.zeros_like(pooled.context))
-            for _ in range(CLIMB):
-                counts = expected_counts(pooled, shares, 1, *shape) + SMOOTHING * everybody
-                with np.errstate(divide="ignore"):
-                    log_policies = np.log(counts / counts.sum(axis=2, keepdims=True).clip(1e-300))
-                shares, transitions, likelihood = smoothed_motives(pooled, rows, log_policies, assignment.num_episodes)
-                transitions[0, np.arange(count), np.arange(count)] += self.state.stickiness[0]
-                rows = (transitions + 1.0) / (transitions + 1.0).sum(axis=2, keepdims=True)
-            if likelihood.sum() > best:
-                best, found = likelihood.sum(), shares
-        return np.pad(found, ((0, 0), (0, most - count)))
+        seen = expected_counts(pooled, np.ones((len(pooled.state), 1)), 1, *exists.shape)[0]
+        everybody = (seen + blind) / (seen + blind).sum(axis=1, keepdims=True).clip(1e-300)
+        free = int((exists.sum(axis=1) - 1)[seen.sum(axis=1) > 0].sum())  # parameters of a policy
+        counts = range(1, min(most, FIRST_USED) + 1) if self.tree.sparsity > 0 else [most]
+        best, found = -np.inf, np.empty((0, 0))
+        for count in counts:
+            penalty = 0.5 * np.log(max(seen.sum(), 2.0)) * count * (free + count)
+            for _ in range(STARTS if count > 1 else 1):
+                likelihood, shares = self._free_policies(rng, pooled, everybody, count)
+                if likelihood - penalty > best:
+                    best, found = likelihood - penalty, shares
+        return np.pad(found, ((0, 0), (0, most - found.shape[1])))
+
+    def _free_policies(
+        self, rng: np.random.Generator, segments: Segments, everybody: np.ndarray, count: int
+    ) -> tuple[float, np.ndarray]:
+        """The log likelihood of a free hidden Markov model climbed by EM from a random place, and p(z_t) [T, K]."""
+        every, num_steps = np.arange(count), len(segments.state)
+        shares = np.zeros((num_steps, count))
+        for k, first in enumerate(rng.integers(0, max(1, num_steps - WINDOW), size=count)):
+            shares[first : first + WINDOW, k] = 1.0
+        rows = np.full((1, count + 1, count), 0.1 / count)
+        rows[0, every, every] += 0.9
+        rows /= rows.sum(axis=2, keepdims=True)
+        for _ in range(CLIMB):
+            counts = expected_counts(segments, shares, 1, *everybody.shape) + SMOOTHING * everybody
+            with np.errstate(divide="ignore"):
+                log_policies = np.log(counts / counts.sum(axis=2, keepdims=True).clip(1e-300))
+            shares, transitions, likelihood = smoothed_motives(
+                segments, rows, log_policies, self.assignment.num_episodes
+            )
+            transitions[0, every, every] += self.state.stickiness[0]
+            rows = (transitions + 1.0) / (transitions + 1.0).sum(axis=2, keepdims=True)
+        return float(likelihood.sum()), shares
 
     def count_choices(self, counts: np.ndarray) -> None:
         """N_k(s, a) of units, as motives are now, into counts [K · U, S, A]."""
@@ -163,8 +176,3 @@ class MotiveSampler:
     def saved(self) -> dict[str, np.ndarray]:
         """What is needed to resume."""
         return {f"motives_{name}": getattr(self.state, name).copy() for name in SAVED}
-
-
-def replace_units(segments: Segments) -> Segments:
-    """The same steps as if one unit had made them."""
-    return segments._replace(unit=np.zeros_like(segments.unit))
