@@ -106,7 +106,7 @@ function bands(box, spec) {
     });
   });
   const bottom = above + rows.length * deep - (deep - tall);
-  for (const at of ticks(0, longest, Math.max(3, Math.min(8, width / 110)))) put(svg, "text", { x: x(at), y: bottom + 17, class: "tick", "text-anchor": "middle" }, tidy(at));
+  for (const at of ticks(0, longest, Math.max(3, Math.min(8, width / 110))).filter(Number.isInteger)) put(svg, "text", { x: x(at), y: bottom + 17, class: "tick", "text-anchor": "middle" }, tidy(at));
   put(svg, "text", { x: (x(0) + x(longest)) / 2, y: bottom + 33, class: "unit", "text-anchor": "middle" }, "steps since the episode began");
 }
 

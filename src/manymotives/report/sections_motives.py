@@ -11,7 +11,7 @@ from manymotives.report.motives import AVERAGE, MotiveContent, Spread
 from manymotives.report.sections_wants import chooser
 from manymotives.report.words import amount, listed, per_cent, shortened, what_choices_tell
 
-ROWS = 20  # states in a figure: those in which motives differ most
+ROWS, INTERVALS = 20, 90  # states and intervals in a figure: those in which motives differ most
 LISTED = 300  # rows of a table
 LEGEND = [["band", "prior, 95 %"]]
 
@@ -44,12 +44,12 @@ def what_motives_want(content: MotiveContent, figures: dict[str, Any]) -> Markup
             )
         )
     figures["motive-rewards"] = _reward_rows(content)
-    some = min(ROWS, len(content.cells))
+    most = _most(content)
     parts += [
         figure(
             "motive-rewards",
             title="How much, and how sure"
-            + (f" (the {some} in which motives differ most)" if len(content.cells) > ROWS else ""),
+            + (f" (the {most} in which motives differ most)" if len(content.cells) > most else ""),
             described="Posterior mean and 95 % interval of each reward under each motive, with the prior's interval.",
             how="One dot for each motive, in its colour and shape; the line is the range that holds the reward with a "
             "probability of 95 %, the grey bar the same range before the data. Lines that do not overlap: there the "
@@ -95,6 +95,11 @@ def what_is_told(content: MotiveContent) -> list[str]:
     return said + [
         each.replace("the subject's own average", "each motive's own average") for each in what_choices_tell(posterior)
     ]
+
+
+def _most(content: MotiveContent) -> int:
+    """How many rows of a figure, each with an interval for every motive, can be read."""
+    return min(ROWS, max(8, INTERVALS // content.num_shown))
 
 
 def _numbering(content: MotiveContent) -> str:
@@ -165,7 +170,7 @@ def _dodged(names: list[str], content: MotiveContent, found: Spread, prior: Spre
     each = []
     for mean, lower, upper in zip(found.mean, found.lower, found.upper):
         apart = mean.max(axis=0) - mean.min(axis=0) if len(mean) > 1 else np.abs(mean[0] - prior.mean)
-        some = np.sort(np.argsort(-apart, kind="stable")[:ROWS])
+        some = np.sort(np.argsort(-apart, kind="stable")[: _most(content)])
         rows = [
             {
                 "label": names[c],

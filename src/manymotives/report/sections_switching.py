@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from manymotives.report.html import Markup, element, figure, table
@@ -11,6 +12,7 @@ from manymotives.report.sections_motives import chooser_of, short
 from manymotives.report.words import per_cent, records, shortened
 
 SUBJECTS = 60  # in a figure
+INTERVALS = 90  # in a figure
 TRIGGERS = 12  # states listed for each motive
 SMOOTHED = (
     "Probabilities are smoothed: at each step, given all choices of the episode, later ones included. They are "
@@ -26,10 +28,16 @@ def when_motives_are_active(content: MotiveContent, figures: dict[str, Any]) -> 
         figure(
             "motive-shares",
             title="How much of the time",
-            described="Posterior mean and 95 % interval of the share of steps that each subject spends on each motive; "
-            "the table below has the numbers.",
-            how="One dot for each motive, in its colour and shape: the share of a subject's steps at which it is "
-            "active. The line is the 95 % interval." + _more_subjects(content),
+            described="Posterior mean of the share of steps that each subject spends on each motive; the table below "
+            "has the numbers.",
+            how=(
+                "One row a subject, one column a motive: the share of the subject's steps at which it is active, dark "
+                "for few. The table below has intervals."
+                if _are_many(content)
+                else "One dot for each motive, in its colour and shape: the share of a subject's steps at which it is "
+                "active. The line is the 95 % interval."
+            )
+            + _more_subjects(content),
         ),
         _subjects_table(content),
         element("h3", "Along episodes"),
@@ -122,7 +130,7 @@ def _used_most(content: MotiveContent) -> str:
 def _stays(content: MotiveContent) -> str:
     """How long a motive lasts, in words."""
     total, steps = float(content.switches["mean"].sum()), int(content.switches["steps"].sum())
-    said = f"Subjects switched about {total:,.0f} times in {steps:,} steps"
+    said = f"Subjects switched about {f'{total:,.0f}' if total >= 10 else f'{total:.1f}'} times in {steps:,} steps"
     said += f", once in {steps / total:,.0f} steps on average." if total >= 1 else "."
     if content.who[0] != AVERAGE and len(content.who) > 1:
         return said
@@ -147,19 +155,30 @@ def _where(leaving: pd.DataFrame, is_separate: bool) -> str:
     return f"More easily left than elsewhere, with a probability of at least 95 % each: {', '.join(some)}{more}."
 
 
+def _are_many(content: MotiveContent) -> bool:
+    return min(len(content.tasks), SUBJECTS) * content.num_shown > INTERVALS
+
+
 def _more_subjects(content: MotiveContent) -> str:
     return f" The first {SUBJECTS} of {len(content.tasks)} subjects." if len(content.tasks) > SUBJECTS else ""
 
 
 def _shares(content: MotiveContent) -> dict[str, Any]:
-    rows = []
+    """Intervals; of very many, a heat map, whose intervals are in the table."""
+    if _are_many(content):
+        table = content.shares[content.shares["motive"] < content.num_shown]
+        values = table["mean"].to_numpy().reshape(-1, content.num_shown)[:SUBJECTS]
+        rows = list(content.tasks[:SUBJECTS])
+        scale = {"low": 0.0, "high": float(values.max()), "unit": "share of steps"}
+        return {"kind": "heat", "rows": rows, "cols": content.motives, "values": np.round(values, 3).tolist()} | scale
+    each = []
     for name, part in content.shares.groupby("task", sort=False):
         some = part.sort_values("motive").head(content.num_shown)
         marks = [[short(row.mean), short(row.lower), short(row.upper)] for row in records(some)]
-        rows.append({"label": str(name), "plo": None, "phi": None, "marks": marks})
+        each.append({"label": str(name), "plo": None, "phi": None, "marks": marks})
     return {
         "kind": "dodged",
-        "rows": rows[:SUBJECTS],
+        "rows": each[:SUBJECTS],
         "unit": "share of steps",
         "names": content.motives,
         "include": [0, 1],
