@@ -29,6 +29,11 @@ def fit(model, method=QUICK, **options):
     return FITTED[key]
 
 
+def switching():
+    """The posterior of a model whose motives switch."""
+    return fit(mm.RewardPolicyModel(sharing=mm.Pooled(), switching=mm.Switching()), QUICK)
+
+
 def weighed(sharing=None):
     """The posterior of a model with features."""
     reward = mm.GaussianReward(features=[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], names=["food", "noise"])
@@ -261,4 +266,10 @@ MODELS = {
     "policies of nobody": lambda: mm.plots.policies(fit(mm.RewardPolicyModel(), QUICK), "eve"),
     "a comparison of nothing": lambda: mm.plots.comparison(CHAIN),
     "temperatures of the other model": lambda: mm.plots.temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
+    "motives that do not switch": lambda: mm.plots.motives(fit(mm.RewardPolicyModel(), QUICK)),
+    "one motive of those that switch": lambda: mm.findings.learning(switching()),
+    "transitions of one of all": lambda: mm.plots.motive_transitions(switching(), task="ann"),
+    "switching by the state that does not": lambda: switching().leaving(),
+    "shares of another level": lambda: switching().shares(level=95),
+    "truth of motives that switch": lambda: mm.report(switching(), "page.html", truth=np.eye(3)),
 }

@@ -8,15 +8,18 @@ import pandas as pd
 import typer
 import xarray as xr
 
+from manymotives.commands import motives
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
 from manymotives.io.writing import write_table
 from manymotives.models.priors import Prior
-from manymotives.posterior import Posterior
+from manymotives.posterior import Posterior, SwitchingPosterior
 from manymotives.posterior.feature_weights import population_weights
+from manymotives.posterior.tables import selected
 
 MOST = 250_000  # rows of a table of contrasts; beyond, one must choose
+NEEDED = ("rewards", "rewards_canonical", "weights", "motive_rewards", "motive_weights")  # else it is an error
 
 
 def export(
@@ -77,6 +80,8 @@ def _tables(
     contrasts: bool,
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Tables by name, features first, and what was left out with the reason."""
+    if isinstance(posterior, SwitchingPosterior):
+        return _made(_motive_tables(posterior, level, subject, state, feature), posterior)
     rewards = posterior.rewards
     tasks = _typed(subject, rewards, "task")
     chosen: dict[str, Any] = {"of": "state", "tasks": tasks, "states": _typed(state, rewards, "state")}
@@ -96,12 +101,19 @@ def _tables(
         "policies": lambda: _policies(posterior),
         "population": lambda: posterior.summary().table.rename_axis("quantity").reset_index(),
     }
+    return _made(wanted, posterior)
+
+
+def _made(
+    wanted: dict[str, Callable[[], pd.DataFrame]], posterior: Posterior
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """These tables and the warnings, without what is empty; and what was left out with the reason."""
     made, skipped = {}, []
     for name, table in wanted.items():
         try:
             found = table()
         except InputError as error:
-            if name in ("rewards", "rewards_canonical", "weights"):
+            if name in NEEDED:
                 raise
             skipped.append(f"{name} left out: {error}")
             continue
@@ -109,6 +121,25 @@ def _tables(
             made[name] = found.rename(columns={"task": "subject", "other_task": "other_subject"})
     warnings = pd.DataFrame({"warning": list(posterior.warnings)})
     return made | ({"warnings": warnings} if len(warnings) else {}), skipped
+
+
+def _motive_tables(
+    posterior: SwitchingPosterior,
+    level: float,
+    subject: list[str] | None,
+    state: list[str] | None,
+    feature: list[str] | None,
+) -> dict[str, Callable[[], pd.DataFrame]]:
+    """Tables of motives that switch, for the names that were typed."""
+    counts = posterior.data["observed_data"].dataset["counts"]
+    if feature and not posterior.has_features:
+        raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
+    tasks, states = _typed(subject, counts, "task"), _typed(state, counts, "state")
+    for word, names in (("task", tasks), ("state", states)):
+        selected(counts, word, names)  # those that do not exist are refused
+    features = _typed(feature, posterior.weights, "feature") if posterior.has_features else None
+    wanted = motives.tables(posterior, level, tasks, states, features)
+    return wanted | {"population": lambda: posterior.summary().table.rename_axis("quantity").reset_index()}
 
 
 def _weight_tables(

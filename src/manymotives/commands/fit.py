@@ -13,6 +13,8 @@ from rich.console import Console
 from manymotives import inference
 from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
+from manymotives.commands.motives import lines as lines_of_motives
+from manymotives.commands.motives import wanted_most
 from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, OnCheckpoint, fit_in_blocks, is_unfinished
 from manymotives.fitting.compilation import is_compiled
@@ -23,7 +25,8 @@ from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.posterior import Posterior
+from manymotives.models.switching import MOST_MOTIVES, Switching
+from manymotives.posterior import Posterior, SwitchingPosterior
 
 
 class Model(StrEnum):
@@ -54,6 +57,11 @@ class Method(StrEnum):
     optimality = "optimality"
 
 
+class SwitchingBy(StrEnum):
+    everywhere = "everywhere"
+    state = "state"
+
+
 SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
 REWARDS: dict[Reward, type] = {
     Reward.dirichlet: DirichletReward,
@@ -69,6 +77,7 @@ METHODS: dict[Method, type] = {
     Method.empirical_bayes: inference.EmpiricalBayes,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
+SWITCHES = (Method.hmc, Method.gibbs, Method.metropolis)  # what can fit motives that switch
 Columns = "Columns (several, joined by commas, are read as one)"
 Where = "What they acted in"
 How = "How to fit"
@@ -130,6 +139,23 @@ def fit(
     inverse_temperature: Annotated[
         float | None, typer.Option(help="How consistently all act, if it is known.", min=0.0, rich_help_panel=How)
     ] = None,
+    switching: Annotated[
+        int | None,
+        typer.Option(
+            help="Subjects act on one of so many motives at a time, and switch between them.",
+            min=1,
+            max=MOST_MOTIVES,
+            rich_help_panel=How,
+        ),
+    ] = None,
+    switching_by: Annotated[
+        SwitchingBy | None,
+        typer.Option(
+            help="With --switching: the probability of switching is the same everywhere (the default), or depends on "
+            "the state that is left.",
+            rich_help_panel=How,
+        ),
+    ] = None,
     method: Annotated[
         Method | None, typer.Option(help="Default: hmc, for mpo optimality.", rich_help_panel=How)
     ] = None,
@@ -158,7 +184,8 @@ def fit(
     target = out or Path("run.nc")
     with speaker.failures(target, lambda: _left(target)):
         where = on or (On.pairs if history else On.states)
-        chosen_model = _model(model, reward, where, inverse_temperature)
+        motives = _switching(model, method, switching, switching_by)
+        chosen_model = _model(model, reward, where, inverse_temperature, motives)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
@@ -184,7 +211,7 @@ def fit(
         _introduce(speaker, inputs)
         if dry_run:
             chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
-            what = f"{model.value} with {reward.value} rewards on {where.value}"
+            what = f"{model.value} with {reward.value} rewards on {where.value}{_motives_said(motives)}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
@@ -203,10 +230,33 @@ def fit(
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
 
-def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None) -> Any:
+def _switching(model: Model, method: Method | None, count: int | None, by: SwitchingBy | None) -> Switching | None:
+    """How many motives, and what switching depends on; None where each subject has one motive for good."""
+    if count is None:
+        if by is not None:
+            raise InputError("--switching-by needs a number of motives: add --switching 3, say.")
+        return None
+    if model is Model.mpo:
+        raise InputError("--switching is not for the model mpo. Choose mrp, rp or separate.")
+    if method is not None and method not in SWITCHES:
+        raise InputError(
+            f"--method {method.value} cannot fit motives that switch: choose {', '.join(SWITCHES[:-1])} or "
+            f"{SWITCHES[-1]}."
+        )
+    return Switching(count, by=(by or SwitchingBy.everywhere).value)
+
+
+def _motives_said(switching: Switching | None) -> str:
+    if switching is None:
+        return ""
+    where = "by the state that is left" if switching.by == "state" else "alike everywhere"
+    return f", {switching.motives} motives, switching {where},"
+
+
+def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None, switching: Switching | None) -> Any:
     prior = REWARDS[reward](on="state" if on is On.states else "state_action")
     if model is not Model.mpo:
-        return RewardPolicyModel(prior, Softmax(inverse_temperature), SHARING[model])
+        return RewardPolicyModel(prior, Softmax(inverse_temperature), SHARING[model], switching)
     if inverse_temperature is not None:
         raise InputError("--inverse-temperature is not for the model mpo, which has no softmax. Leave it out.")
     return PolicyOptimalityModel(reward=prior)
@@ -278,16 +328,13 @@ def _left(target: Path) -> str:
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
     drawn = posterior.data["posterior"].dataset
-    mean = posterior.mean_reward
-    if mean.ndim == 3:
-        mean = mean.max("action")
-    states = mean["state"].values[mean.fillna(-float("inf")).values.argmax(axis=1)]
+    found, lines, others = _found(posterior)
     speaker.say("")
     speaker.say(f"{drawn.sizes['chain']} × {drawn.sizes['draw']:,} draws in {seconds:,.0f} s.")
-    for name, favourite in list(zip(posterior.tasks, states))[:10]:
-        speaker.say(f"  {name}: wants most {favourite}")
-    if len(posterior.tasks) > 10:
-        speaker.say(f"  … and {len(posterior.tasks) - 10} more subjects")
+    for line in lines[:10]:
+        speaker.say(line)
+    if len(lines) > 10:
+        speaker.say(f"  … and {len(lines) - 10} more {others}")
     for warning in posterior.warnings:
         speaker.say(f"! {warning}", "yellow")
     speaker.say(f"Saved in {target}. Next: manymotives report {target}, or manymotives export {target} --out tables")
@@ -299,10 +346,22 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
             "draws": drawn.sizes["draw"],
             "mixing": posterior.data.attrs.get("mixing"),
             "warnings": list(posterior.warnings),
-            "wants_most": {str(name): str(state) for name, state in zip(posterior.tasks, states)},
+            **found,
             **inputs.facts(),
         }
     )
+
+
+def _found(posterior: Posterior) -> tuple[dict[str, Any], list[str], str]:
+    """What each subject, or each motive, wants most: for machines, for people, and what there may be more of."""
+    if isinstance(posterior, SwitchingPosterior):
+        return {"motives": wanted_most(posterior)}, lines_of_motives(posterior), "motives"
+    mean = posterior.mean_reward
+    if mean.ndim == 3:
+        mean = mean.max("action")
+    states = mean["state"].values[mean.fillna(-float("inf")).values.argmax(axis=1)]
+    pairs = [(str(name), str(state)) for name, state in zip(posterior.tasks, states)]
+    return {"wants_most": dict(pairs)}, [f"  {name}: wants most {state}" for name, state in pairs], "subjects"
 
 
 def _settings(method: Any) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from manymotives.errors import InputError
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
-from manymotives.findings.sample import thinned
+from manymotives.findings.sample import check_one_motive, thinned
 from manymotives.models.model import EVERYBODY
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
@@ -94,6 +94,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
     """What at most so many draws say of the weights of features."""
     if not isinstance(posterior, Posterior) or not posterior.has_features:
         raise InputError("the rewards of this model are not made of features: there are no weights to show.")
+    check_one_motive(posterior)
     few: Any = thinned(posterior, draws)
     is_product = isinstance(posterior.model.inverse_temperature, Prior)
     pooled = posterior.model.is_pooled

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from manymotives.findings.sample import population_of, thinned
+from manymotives.findings.sample import check_one_motive, population_of, thinned
 from manymotives.models.model import EVERYBODY
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
@@ -82,6 +82,7 @@ class Learning:
 
 def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
     """What at most so many draws say, fewer where there are very many rewards."""
+    check_one_motive(posterior)
     environment, on = posterior.environment, posterior.model.reward.on
     num_tasks, num_states = len(posterior.tasks), environment.num_states
     affordable = NUMBERS // (num_tasks * environment.available.size)

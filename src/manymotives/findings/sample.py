@@ -11,7 +11,7 @@ from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.models.model import EVERYBODY
 from manymotives.planning import Plan
-from manymotives.posterior import Posterior
+from manymotives.posterior import Posterior, SwitchingPosterior
 
 FEWEST, MOST = 40, 200  # draws
 P = TypeVar("P", bound=Posterior)
@@ -57,12 +57,22 @@ class Sample:
 
 def sample_of(posterior: Posterior, draws: int | None = None) -> Sample:
     """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200."""
+    check_one_motive(posterior)
     if draws is None:
         work = len(posterior.tasks) * posterior.environment.num_states**2
         draws = int(np.clip(WORK / work, FEWEST, MOST))
     if draws < 1:
         raise InputError(f"draws must be at least 1; found {draws}.")
     return Sample(thinned(posterior, draws))
+
+
+def check_one_motive(posterior: Posterior) -> None:
+    """Refuse motives that switch, where something is said of tasks that have one each."""
+    if isinstance(posterior, SwitchingPosterior):
+        raise InputError(
+            "this is about tasks that have one motive throughout, and here motives switch. posterior.to_frame(), "
+            "posterior.motives(), posterior.transitions() and mm.report tell of them."
+        )
 
 
 def thinned(posterior: P, draws: int) -> P:

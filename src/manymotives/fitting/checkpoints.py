@@ -151,7 +151,9 @@ def identity_of(run: Run) -> dict[str, str]:
     if run.belief is not None:
         arrays.append(run.belief.concentration.data)
     names = (demonstrations.tasks, demonstrations.states, demonstrations.actions, demonstrations.episodes)
-    chosen = (demonstrations.task, demonstrations.episode, demonstrations.state, demonstrations.action)
+    chosen = [demonstrations.task, demonstrations.episode, demonstrations.state, demonstrations.action]
+    if getattr(run.target, "assignment", None) is not None:  # where motives switch, gaps in time matter
+        chosen.append(demonstrations.follows)
     return {
         "model": _digest([run.record.encode()]),
         "environment": _digest([*world, *map(_bytes, arrays)]),

@@ -3,6 +3,7 @@
 from manymotives.plots.checks import calibration, recovery
 from manymotives.plots.feature_weights import feature_weights
 from manymotives.plots.findings import comparison, learning, policies, ppc, similarity, temperatures
+from manymotives.plots.motives import motive_transitions, motives
 from manymotives.plots.posteriors import optimality, rewards, weights
 from manymotives.plots.tables import choices, maps
 
@@ -13,6 +14,8 @@ __all__ = [
     "feature_weights",
     "learning",
     "maps",
+    "motive_transitions",
+    "motives",
     "optimality",
     "policies",
     "ppc",

@@ -10,6 +10,7 @@ from manymotives import findings
 from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
 from manymotives.findings import PredictiveCheck, Similarity
+from manymotives.findings.sample import check_one_motive
 from manymotives.plots.common import COLOURS, axes_for, written
 from manymotives.posterior import Posterior
 from manymotives.scoring import Score
@@ -22,6 +23,7 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
 
     Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward.
     """
+    check_one_motive(posterior)
     policies = posterior.policies()
     tasks = policies["task"].values.tolist()
     number = 0 if task is None else index_of(task if task in tasks else str(task), tasks, "task")
@@ -163,6 +165,7 @@ def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
+    check_one_motive(posterior)
     if not hasattr(posterior, "inverse_temperatures"):
         raise InputError("this picture is of the posterior of a RewardPolicyModel.")
     draws = posterior.canonical()["inverse_temperature"].stack(sample=("chain", "draw"))

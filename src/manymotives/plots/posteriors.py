@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from manymotives.data.alignment import aligned
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
+from manymotives.findings.sample import check_one_motive
 from manymotives.plots.common import COLOURS, written
 from manymotives.plots.tables import heat_map
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior
@@ -35,6 +36,7 @@ def rewards(
     canonical
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
     """
+    check_one_motive(posterior)
     if posterior.model.reward.on != "state":
         raise InputError(
             'mm.plots.rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'

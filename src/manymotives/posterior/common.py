@@ -265,7 +265,8 @@ class Posterior(ABC):
     def summary(self) -> Summary:
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        names = [name for name in drawn.data_vars if name not in UNLISTED]
+        by_state = [name for name in ("motive_transition", "motive_start") if "state" in drawn.get(name, drawn).dims]
+        names = [name for name in drawn.data_vars if name not in (*UNLISTED, *by_state)]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         with np.errstate(all="ignore"):  # of what does not vary
             frame = (

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 import pandas as pd
+import xarray as xr
 
 from manymotives.models.priors import Prior
 from manymotives.posterior.feature_weights import population_weights
@@ -19,25 +20,27 @@ class Summary:
 
     @property
     def weights(self) -> pd.DataFrame:
-        """Mean weight of each feature, one row a task; empty where rewards are not made of features."""
+        """Mean weight of each feature, one row a task (and motive); empty where rewards are not made of features."""
         if not self.posterior.has_features:
             return pd.DataFrame()
-        return pd.DataFrame(self.posterior.weights.mean(("chain", "draw")).to_pandas())
+        return _rows(self.posterior.weights.mean(("chain", "draw")), ["feature"])
 
     @property
     def population_weights(self) -> pd.DataFrame:
         """Mean and scale of each weight in the population, prior beside; empty where there is no such population."""
-        if not (self.posterior.has_features and self.posterior.model.is_hierarchical):
+        if not (self.posterior.has_features and self.posterior.model.is_hierarchical) or self._has_motives:
             return pd.DataFrame()
         return population_weights(self.posterior).set_index(["feature", "parameter"])
 
     @property
     def rewards(self) -> pd.DataFrame:
-        """Mean reward, one row a task."""
+        """Mean reward, one row a task (and motive)."""
         mean = self.posterior.mean_reward
-        if mean.ndim == 3:
-            mean = mean.stack(pair=("state", "action"))
-        return pd.DataFrame(mean.to_pandas())
+        return _rows(mean, [word for word in ("state", "action") if word in mean.dims])
+
+    @property
+    def _has_motives(self) -> bool:
+        return "motive" in self.posterior.data["posterior"].sizes
 
     def __repr__(self) -> str:
         parts = [repr(self.posterior), *self.posterior._more_lines()]
@@ -58,10 +61,19 @@ class Summary:
             ("weights of features in the population", self.population_weights.round(3), 40),
             ("mean weight", self.weights.round(3), 20),
         ]
-        if self.posterior.has_features and isinstance(self.posterior.model.inverse_temperature, Prior):
+        inferred = isinstance(getattr(self.posterior.model, "inverse_temperature", None), Prior)
+        if self.posterior.has_features and inferred and not self._has_motives:
             product = self.posterior.weights * self.posterior.inverse_temperatures
             mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
             shown.append(("mean of weight × inverse temperature, which is what choices tell", mean.round(3), 20))
         if not self.posterior.has_features:
             shown.append(("mean reward", self.rewards.round(3), 20))
         return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]
+
+
+def _rows(mean: xr.DataArray, cells: list[str]) -> pd.DataFrame:
+    """One row for each task, motive or both, one column a cell."""
+    whose = [str(dim) for dim in mean.dims if dim not in cells]
+    mean = mean.stack(pair=cells) if len(cells) > 1 else mean
+    mean = mean.stack(row=whose).transpose("row", ...) if len(whose) > 1 else mean
+    return pd.DataFrame(mean.to_pandas())

@@ -22,6 +22,7 @@ from manymotives.planning import Plan, plan
 from manymotives.posterior.common import Posterior
 from manymotives.posterior.labelling.relabelling import in_one_order, reordered
 from manymotives.posterior.labelling.switching import label_switching, stored_dims, watched_switching
+from manymotives.posterior.motive_tables import leaving, shares, switches, transitions
 from manymotives.posterior.tables import described, selected, tidy
 
 FILTERED, SMOOTHED = "filtered", "smoothed"
@@ -198,6 +199,34 @@ class SwitchingPosterior(Posterior):
             attrs={"kind": kind},
             name="probability",
         )
+
+    def motives_frame(self, demonstrations: Demonstrations | None = None, kind: str = SMOOTHED) -> pd.DataFrame:
+        """The same as a tidy table: task, episode, step, state, and a column for each motive's probability."""
+        found = self.motives(demonstrations, kind)
+        table = pd.DataFrame({word: found[word].values for word in ("task", "episode", "step", "state")})
+        return table.assign(**{f"motive_{k}": found.values[:, k] for k in range(self.num_motives)})
+
+    def shares(self, level: float = 0.95) -> pd.DataFrame:
+        """The share of its steps that each task spends on each motive: mean, sd, interval."""
+        return shares(self, level)
+
+    # ---- how they switch -------------------------------------------------------------------------------------
+
+    def switches(self, level: float = 0.95) -> pd.DataFrame:
+        """How often each task switched from one motive to another: mean, sd, interval; its number of steps beside."""
+        return switches(self, level)
+
+    def transitions(self, level: float = 0.95) -> pd.DataFrame:
+        """Transition probabilities between motives: mean, sd, interval, by task and state where these differ."""
+        return transitions(self, level)
+
+    def leaving(self, level: float = 0.95) -> pd.DataFrame:
+        """With `by="state"`: how probable it is in each state that each motive is left, highest where switches begin.
+
+        Of all tasks together, weighted by their steps; of each under `Separate()`. `p_above_average`: that a motive is
+        left there more easily than where they were on average. States that nobody left are left out.
+        """
+        return leaving(self, level)
 
     def log_predictions(self, demonstrations: Demonstrations) -> np.ndarray:
         """log p of each choice [rows] given the choices before it in its episode, and nothing later; 0 without one."""

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from manymotives.errors import InputError
 from manymotives.io.atomic import whole_file
-from manymotives.posterior import Posterior
-from manymotives.report.content import content_of
+from manymotives.posterior import Posterior, SwitchingPosterior
+from manymotives.report.content import About, content_of
+from manymotives.report.motives import motive_content_of
 from manymotives.report.page import page
 from manymotives.scoring import Score
 
@@ -49,6 +50,11 @@ def report(
             raise InputError(f"score must be what mm.score returns, or a list of these; found {type(each).__name__}.")
     target = Path(path)
     with whole_file(target) as temporary:
-        content = content_of(posterior, title or "What they want", scores, truth)
+        heading = title or "What they want"
+        content: About = (
+            motive_content_of(posterior, heading, scores, truth)
+            if isinstance(posterior, SwitchingPosterior)
+            else content_of(posterior, heading, scores, truth)
+        )
         temporary.write_text(page(content), encoding="utf-8")
     return target

@@ -193,7 +193,7 @@ function heat(box, spec) {
   const width = Math.max(260, box.clientWidth || 700);
   const longest = Math.max(...spec.rows.map((r) => [...r].length), 3);
   const room = Math.min(width * 0.28, 10 + 7.4 * longest);
-  const turned = Math.max(...spec.cols.map((c) => [...c].length)) * 6.6 > (width - room - 6) / spec.cols.length - 2;
+  const turned = Math.max(...spec.cols.map((c) => [...c].length)) * 6.6 > Math.min(44, (width - room - 6) / spec.cols.length) - 2;
   const size = Math.max(4, Math.min(44, (width - room - (turned ? 46 : 6)) / spec.cols.length));
   const deep = Math.max(8, Math.min(24, size, 900 / spec.rows.length));
   const names = size >= 11 && spec.cols.length <= 60;

@@ -26,12 +26,18 @@ from manymotives.posterior.canonical import in_unit_range
 
 
 @dataclass(frozen=True, eq=False)
-class Content:
-    """What a report is about, and what was found."""
+class About:
+    """What every report is about."""
 
     posterior: Posterior
     title: str
     scores: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Content(About):
+    """What a report of subjects with one motive each is about, and what was found."""
+
     truth: np.ndarray | None  # [tasks, cells] in canonical form
     sample: Sample
     weights: FeatureWeights | None  # where rewards are made of features

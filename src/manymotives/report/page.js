@@ -2,11 +2,11 @@
 "use strict";
 
 const read = (name) => JSON.parse(document.getElementById(`data-${name}`).textContent);
-const DRAW = { intervals, maps, heat, points, agreement, chosenFeature };
+const DRAW = { intervals, maps, heat, points, agreement, chosenFeature, dodged, bands, walk, matrix, chosenOne };
 const figures = read("figures");
 const wanted = read("rewards");
 const acted = read("policies");
-const chosen = { wanted: 0, acted: 0, feature: 0 };
+const chosen = { wanted: 0, acted: 0, feature: 0, whose: 0, band: 0, switching: 0, leaving: 0, walk: 0 };
 const thousandth = (n) => (n === null ? null : n / 1000);
 
 // ---- what one subject, or the population, wants -------------------------------------------------------------------
@@ -175,14 +175,18 @@ document.addEventListener("scroll", () => { tip.hidden = true; }, true);
 // ---- choosing --------------------------------------------------------------------------------------------------------
 
 const draws = { wanted: drawWanted, acted: drawActed, feature: () => chosenFeature(document.getElementById("plot-feature-subjects"), figures["feature-subjects"]) };
-for (const select of document.querySelectorAll("select[data-chooser]")) {
-  const kind = select.dataset.chooser;
+const drawFigure = (name) => DRAW[figures[name].kind](document.getElementById(`plot-${name}`), figures[name]);
+const chosenBy = (kind) => Object.keys(figures).filter((name) => (figures[name].chooser || figures[name].kind) === kind);
+for (const control of document.querySelectorAll("[data-chooser]")) { // a list, or a slider
+  const kind = control.dataset.chooser, list = control.tagName === "SELECT";
   const choose = (index) => {
-    chosen[kind] = Math.min(Math.max(index, 0), select.options.length - 1);
-    select.selectedIndex = chosen[kind];
-    draws[kind](chosen[kind]);
+    chosen[kind] = Math.min(Math.max(index, 0), list ? control.options.length - 1 : Number(control.max));
+    if (list) control.selectedIndex = chosen[kind];
+    else control.value = chosen[kind];
+    if (draws[kind]) draws[kind](chosen[kind]);
+    else chosenBy(kind).forEach(drawFigure);
   };
-  select.addEventListener("change", () => choose(select.selectedIndex));
+  control.addEventListener(list ? "change" : "input", () => choose(list ? control.selectedIndex : Number(control.value)));
   for (const button of document.querySelectorAll(`button[data-step][data-for="${kind}"]`))
     button.addEventListener("click", () => choose(chosen[kind] + Number(button.dataset.step)));
 }
@@ -197,7 +201,7 @@ document.getElementById("theme").addEventListener("click", () => {
 // ---- drawing ---------------------------------------------------------------------------------------------------------
 
 function drawAll() {
-  for (const [name, spec] of Object.entries(figures)) DRAW[spec.kind](document.getElementById(`plot-${name}`), spec);
+  Object.keys(figures).forEach(drawFigure);
   if (document.getElementById("plot-ranked")) drawWanted(chosen.wanted);
   if (acted) drawActed(chosen.acted);
 }

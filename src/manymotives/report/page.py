@@ -3,8 +3,10 @@
 from importlib.resources import files
 from typing import Any
 
-from manymotives.report.content import Content
+from manymotives.report.content import About, Content
 from manymotives.report.html import Markup, data_block, element, text
+from manymotives.report.motives import MotiveContent
+from manymotives.report.page_motives import MOTIVE_PLACES, motive_sections
 from manymotives.report.sections_acts import what_would_be_best
 from manymotives.report.sections_comparison import does_it_predict
 from manymotives.report.sections_environment import what_is_not_known
@@ -33,26 +35,16 @@ PLACES = (
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(content: Content) -> str:
+def page(content: About) -> str:
     """The whole file."""
     figures: dict[str, Any] = {}
-    sections = [
-        warnings(content.posterior),
-        in_short(content),
-        what_was_fitted(content),
-        None if content.weights is None else what_features_are_worth(content.weights, content, figures),
-        what_they_want(content, figures),
-        what_data_tell(content, figures),
-        how_they_act(content, figures),
-        who_resembles_whom(content, figures),
-        does_it_predict(content, figures),
-        could_it_have(content, figures),
-        what_would_be_best(content, figures),
-        what_is_not_known(content),
-        did_it_work(content),
-        how_to_cite(content),
-    ]
-    data = [data_block("rewards", figures.pop("rewards")), data_block("policies", figures.pop("policies"))]
+    if isinstance(content, MotiveContent):
+        sections: list[Markup | None] = [*motive_sections(content, figures)]
+        places: tuple[tuple[str, str], ...] = MOTIVE_PLACES
+    else:
+        assert isinstance(content, Content)
+        sections, places = _sections(content, figures), _places(content)
+    data = [data_block(name, figures.pop(name, None)) for name in ("rewards", "policies")]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -62,10 +54,7 @@ def page(content: Content) -> str:
         element("title", content.title),
         element("style", _part("style.css")),
     )
-    absent = {"environment"} if content.posterior.belief is None else set()
-    absent |= {"features"} if content.weights is None else set()
-    positions = [each for each in PLACES if each[0] not in absent]
-    links = [element("li", element("a", words, href=f"#{position}")) for position, words in positions]
+    links = [element("li", element("a", words, href=f"#{position}")) for position, words in places]
     body = element(
         "body",
         page_head(content),
@@ -82,7 +71,7 @@ def page(content: Content) -> str:
         element("div", id="tip", role="tooltip", hidden=True),
         data,
         data_block("figures", figures),
-        element("script", _part("charts.js"), _part("page.js")),
+        element("script", _part("charts.js"), _part("motives.js"), _part("page.js")),
     )
     return f"<!doctype html>\n{element('html', text(head, body), lang='en')}\n"
 
@@ -90,3 +79,30 @@ def page(content: Content) -> str:
 def _part(name: str) -> Markup:
     """A file of this package, which is ours and therefore markup."""
     return Markup((files("manymotives.report") / name).read_text(encoding="utf-8"))
+
+
+def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
+    """Of subjects who have one motive each."""
+    return [
+        warnings(content.posterior),
+        in_short(content),
+        what_was_fitted(content),
+        None if content.weights is None else what_features_are_worth(content.weights, content, figures),
+        what_they_want(content, figures),
+        what_data_tell(content, figures),
+        how_they_act(content, figures),
+        who_resembles_whom(content, figures),
+        does_it_predict(content, figures),
+        could_it_have(content, figures),
+        what_would_be_best(content, figures),
+        what_is_not_known(content),
+        did_it_work(content),
+        how_to_cite(content),
+    ]
+
+
+def _places(content: Content) -> tuple[tuple[str, str], ...]:
+    """The sections to jump to, of those that are there."""
+    absent = {"environment"} if content.posterior.belief is None else set()
+    absent |= {"features"} if content.weights is None else set()
+    return tuple(each for each in PLACES if each[0] not in absent)

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.report.content import Content
+from manymotives.report.content import About
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.scoring.basis import differing
 
 HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}
 
 
-def does_it_predict(content: Content, figures: dict[str, Any]) -> Markup:
+def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
     parts: list[Any] = [element("h2", "Does it predict choices it has not seen?")]
     if not content.scores:
         parts += [

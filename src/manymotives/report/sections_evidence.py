@@ -8,7 +8,7 @@ from arviz_stats import ess, rhat
 
 from manymotives.findings import PredictiveCheck
 from manymotives.inference.diagnostics import EFFECTIVE, RHAT
-from manymotives.report.content import Content
+from manymotives.report.content import About, Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import failed
 from manymotives.report.words import per_cent, records, shortened
@@ -97,7 +97,7 @@ def could_it_have(content: Content, figures: dict[str, Any]) -> Markup:
     )
 
 
-def did_it_work(content: Content) -> Markup:
+def did_it_work(content: About) -> Markup:
     """Convergence: R-hat and effective sizes, the sampler's own records."""
     posterior = content.posterior
     drawn = posterior.data["posterior"].dataset
@@ -151,7 +151,7 @@ def _diagnosed(drawn: xr.Dataset) -> list[list[Any]]:
             bulk, tail = (float(ess(values, method=kind)["x"].min()) for kind in ("bulk", "tail"))
         shown = (worst, f"{worst:.3f}") if np.isfinite(worst) else "one chain"
         word = str(name).replace("_", " ") + (
-            f" (by {', '.join(map(str, behind)).replace('task', 'subject')})" if behind else ""
+            f" (by {', '.join(map(str, behind)).replace('task', 'subject').replace('_', ' ')})" if behind else ""
         )
         rows.append([word, count, shown, (bulk, f"{bulk:,.0f}"), (tail, f"{tail:,.0f}")])
     return rows

@@ -5,10 +5,20 @@ import platform
 import numpy as np
 
 from manymotives.findings import FeatureWeights, PredictiveCheck, Similarity
+from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
-from manymotives.report.content import Content
+from manymotives.report.content import About, Content
 from manymotives.report.html import Markup, element, text
-from manymotives.report.words import listed, method_name, model_facts, model_name, per_cent, shortened
+from manymotives.report.words import (
+    listed,
+    method_name,
+    model_facts,
+    model_name,
+    motives_clause,
+    per_cent,
+    plain_name,
+    shortened,
+)
 from manymotives.versions import MANYMOTIVES, version_of
 
 PAPER = (
@@ -40,7 +50,7 @@ def warnings(posterior: Posterior) -> Markup:
 
 def in_short(content: Content) -> Markup:
     """A few sentences, each with where to read on."""
-    posterior, learnt = content.posterior, content.learning
+    learnt = content.learning
     who = slice(1, None) if learnt.has_population else slice(None)
     moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
     points = [] if content.weights is None else [("features", weights_sentence(content.weights))]
@@ -75,15 +85,12 @@ def in_short(content: Content) -> Markup:
                 ),
             )
         )
-    mixed = posterior.data.attrs.get("mixing")
-    points.append(
-        (
-            "convergence",
-            f"The chains have mixed: {mixed}."
-            if mixed
-            else "The sampler did not pass every check, or makes no chains that could be checked.",
-        )
-    )
+    points.append(("convergence", mixing_sentence(content)))
+    return points_in_short(points)
+
+
+def points_in_short(points: list[tuple[str, str]]) -> Markup:
+    """Sentences, each with the section to read on."""
     return element(
         "section",
         element("h2", "In short"),
@@ -143,7 +150,14 @@ def groups_sentence(alike: Similarity) -> str:
     )
 
 
-def prediction_sentence(content: Content) -> str:
+def mixing_sentence(content: About) -> str:
+    mixed = content.posterior.data.attrs.get("mixing")
+    if mixed:
+        return f"The chains have mixed: {mixed}."
+    return "The sampler did not pass every check, or makes no chains that could be checked."
+
+
+def prediction_sentence(content: About) -> str:
     if not content.scores:
         return "Whether the model predicts choices it has not seen was not asked."
     table = content.scores[0].table
@@ -151,7 +165,7 @@ def prediction_sentence(content: Content) -> str:
     return f"Held-out choices are best predicted by {best['model']}: {best['log_likelihood']:.3f} nats a choice."
 
 
-def what_was_fitted(content: Content) -> Markup:
+def what_was_fitted(content: About) -> Markup:
     posterior = content.posterior
     environment, data = posterior.environment, posterior.data
     counts = data["observed_data"].dataset["counts"].values
@@ -207,23 +221,20 @@ def what_was_fitted(content: Content) -> Markup:
     return element("section", element("h2", "What was fitted, and on what"), element("dl", pairs), id="fitted")
 
 
-def how_to_cite(content: Content) -> Markup:
+def how_to_cite(content: About) -> Markup:
     posterior = content.posterior
+    motives = motives_clause(posterior)
+    motives = f", here{motives}," if motives else ""
     ours = f"The manymotives developers. manymotives, version {posterior.data.attrs['manymotives_version']} [software]."
     drawn = posterior.data["posterior"].sizes
     mixed = posterior.data.attrs.get("mixing")
     methods = (
-        f"We fitted {model_name(posterior)} of Dimitrakakis and Rothkopf (2011) to the choices of "
+        f"We fitted {plain_name(posterior)} of Dimitrakakis and Rothkopf (2011){motives} to the choices of "
         f"{len(posterior.tasks):,} subjects with manymotives {posterior.data.attrs['manymotives_version']} "
         f"({method_name(posterior)}, seed {posterior.data.attrs['seed']}; {drawn['chain']} × {drawn['draw']:,} "
         f"draws{'; ' + mixed if mixed else ''}). "
         + " ".join(f"{what}: {how}." for what, how in model_facts(posterior))
-        + (
-            ""
-            if content.weights is None
-            else f" Weights of {len(content.weights.features)} features are reported"
-            + (", multiplied by the inverse temperature." if content.weights.is_product else ".")
-        )
+        + _weights_cited(content)
         + " Rewards are reported in canonical form (without what no choice can show, scaled to unit range)."
     )
     return element(
@@ -237,6 +248,15 @@ def how_to_cite(content: Content) -> Markup:
     )
 
 
+def _weights_cited(content: About) -> str:
+    posterior = content.posterior
+    if not posterior.has_features:
+        return ""
+    product = isinstance(posterior.model.inverse_temperature, Prior)
+    count = posterior.data["posterior"].sizes["feature"]
+    return f" Weights of {count} features are reported{', multiplied by the inverse temperature' if product else ''}."
+
+
 def _episodes(posterior: Posterior) -> str:
     if "demonstrations" not in posterior.data.children:
         return ""
@@ -245,7 +265,7 @@ def _episodes(posterior: Posterior) -> str:
     return f"{seen.num_episodes:,}" + (f", with {gaps:,} gaps in between" if gaps > 0 else "")
 
 
-def page_head(content: Content) -> Markup:
+def page_head(content: About) -> Markup:
     posterior = content.posterior
     lead = (
         f"What {len(posterior.tasks):,} subject{'s' if len(posterior.tasks) > 1 else ''} want, inferred from "

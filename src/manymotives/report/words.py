@@ -11,6 +11,7 @@ from manymotives.data.labels import Label
 from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.switching import STATE
 from manymotives.posterior import Posterior
 
 
@@ -56,6 +57,25 @@ def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
     facts = [("How they choose", rule), ("Inverse temperature", parameter(model.inverse_temperature))]
     if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
         facts.append(("Lapse rate", parameter(model.choice.lapse)))
+    return facts if model.switching is None else [*facts, *_how_they_switch(model)]
+
+
+def _how_they_switch(model: RewardPolicyModel) -> list[tuple[str, str]]:
+    """What is assumed of motives that switch, as (what, how) pairs."""
+    switching = model.switching
+    assert switching is not None
+    where = (
+        "the probability of switching depends on the state that is left"
+        if switching.by == STATE
+        else "the probability of switching is the same in all states"
+    )
+    facts = [
+        ("Motives", f"{switching.motives}, of which one is active at each step; which one is not seen, but inferred"),
+        ("How they switch", f"a hidden Markov chain along each episode: {where}"),
+        ("Stickiness of motives", parameter(switching.stickiness)),
+    ]
+    if switching.by == STATE or model.is_hierarchical:
+        facts.append(("How alike transition probabilities are", parameter(switching.concentration)))
     return facts
 
 
@@ -82,12 +102,25 @@ def _(model: PolicyOptimalityModel) -> list[tuple[str, str]]:
 
 def model_name(posterior: Posterior) -> str:
     """In a sentence."""
+    return f"{plain_name(posterior)}{motives_clause(posterior)}"
+
+
+def motives_clause(posterior: Posterior) -> str:
+    """Between how many motives subjects switch, if they do."""
+    switching = getattr(posterior.model, "switching", None)
+    return "" if switching is None else f" with {switching.motives} motives between which subjects switch"
+
+
+def plain_name(posterior: Posterior) -> str:
+    """Without its motives."""
+    model, switching = posterior.model, getattr(posterior.model, "switching", None)
+    motives = "" if switching is None else f", {switching.motives} motives"
     return {
         "MRP": "the hierarchical reward–policy model (MRP)",
         "RP": "the pooled reward–policy model (RP)",
         "RP, each alone": "separate reward–policy models, one a subject",
         "MPO": "the policy-optimality model (MPO)",
-    }[posterior.model.abbreviation]
+    }[model.abbreviation.removesuffix(motives)]
 
 
 def method_name(posterior: Posterior) -> str:
@@ -220,11 +253,24 @@ def _optimality(optimality: Any) -> str:
 
 
 def _sharing(model: Any) -> str:
+    if getattr(model, "switching", None) is not None:
+        return _sharing_of_motives(model)
     if model.is_pooled:
         return "pooled: one reward for everybody, as if one agent had made all choices"
     if model.is_hierarchical:
         return "hierarchical: each subject has its own, drawn from one population that is inferred too"
     return "separate: what is learnt about one subject says nothing about another"
+
+
+def _sharing_of_motives(model: RewardPolicyModel) -> str:
+    if model.is_pooled:
+        return "pooled: the same motives and the same switching for everybody"
+    if model.is_hierarchical:
+        return (
+            "hierarchical: each subject has its own version of each motive, drawn from that motive's population, and "
+            "its own transition probabilities"
+        )
+    return "separate: each subject has its own motives; motive 0 of one has nothing to do with motive 0 of another"
 
 
 def _plain(value: Any) -> str:

@@ -60,9 +60,9 @@ def in_one_order(
 def _matched(log_policies: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
     """[N, K] positions that bring motives of draws [N, K, cells] into one order; `share` [N, K] of steps."""
     count, num_motives, _ = log_policies.shape
-    positions = np.tile(np.arange(num_motives), (count, 1))
     if num_motives == 1:
-        return positions
+        return np.zeros((count, 1), dtype=int)
+    positions = np.full((count, num_motives), -1)  # no order: whatever order they come in, they end in the same
     reference = np.exp(log_policies[-1])
     rows = np.arange(count)[:, None]
     for _ in range(ROUNDS):

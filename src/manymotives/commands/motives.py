@@ -1,0 +1,96 @@
+"""Motives that switch, on the command line: what was found in a few lines, and as tables."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.errors import InputError
+from manymotives.posterior import SwitchingPosterior
+
+MOST = 250_000  # rows of a table of transition probabilities; beyond, one must choose
+
+
+def wanted_most(posterior: SwitchingPosterior) -> list[dict[str, Any]]:
+    """Of each motive (of each subject, where motives are its own): what it wants most, its share of steps."""
+    reward, share = posterior.mean_reward, posterior.shares()
+    if "action" in reward.dims:
+        reward = reward.max("action")
+    if posterior.model.is_hierarchical:
+        reward = reward.mean("task")
+    if "task" not in reward.dims:  # of all subjects, each with as many steps as it has
+        steps = posterior.switches().set_index("task")["steps"]
+        whole = share.assign(mean=share["mean"] * share["task"].map(steps)).groupby("motive")["mean"].sum()
+        used: list[Any] = [(None, k, value) for k, value in enumerate(whole / steps.sum())]
+    else:
+        used = share[["task", "motive", "mean"]].to_numpy().tolist()
+    found = []
+    for task, motive, value in used:
+        here = reward.sel(motive=motive) if task is None else reward.sel(motive=motive, task=task)
+        best = str(here["state"].values[np.nanargmax(here.values)])
+        told: dict[str, Any] = {} if task is None else {"subject": str(task)}
+        found.append({**told, "motive": int(motive), "wants_most": best, "share": round(float(value), 4)})
+    return found
+
+
+def lines(posterior: SwitchingPosterior) -> list[str]:
+    """The same for people."""
+    return [
+        f"  {row['subject'] + ', ' if 'subject' in row else ''}motive {row['motive']}: wants most {row['wants_most']}; "
+        f"{row['share']:.0%} of the steps"
+        for row in wanted_most(posterior)
+    ]
+
+
+def tables(
+    posterior: SwitchingPosterior,
+    level: float,
+    tasks: list[Any] | None,
+    states: list[Any] | None,
+    features: list[Any] | None,
+) -> dict[str, Callable[[], pd.DataFrame]]:
+    """What is said of motives, by name: what each wants, when it is active, how subjects switch."""
+    model = posterior.model
+    own: dict[str, Any] = {} if model.is_pooled else {"tasks": tasks}
+    wanted: dict[str, Callable[[], pd.DataFrame]] = {}
+    if posterior.has_features:
+        wanted["motive_weights"] = lambda: posterior.to_frame(of="feature", features=features, level=level, **own)
+    wanted |= {
+        "motive_rewards": lambda: posterior.to_frame(of="state", states=states, level=level, **own),
+        "motive_shares": lambda: _of(posterior.shares(level), tasks),
+        "motive_probabilities": lambda: _of(posterior.motives_frame(), tasks).assign(kind="smoothed"),
+        "motive_transitions": lambda: _transitions(posterior, level, tasks, states),
+        "motive_switches": lambda: _of(posterior.switches(level), tasks),
+    }
+    assert model.switching is not None
+    if model.switching.by == "state":
+        wanted["leaving_by_state"] = lambda: _of(_of(posterior.leaving(level), tasks), states, "state")
+    wanted["motive_policies"] = lambda: _policies(posterior, tasks, states)
+    return wanted
+
+
+def _transitions(
+    posterior: SwitchingPosterior, level: float, tasks: list[Any] | None, states: list[Any] | None
+) -> pd.DataFrame:
+    rows = posterior.data["posterior"].dataset["motive_transition"].sizes
+    count = rows["motive"] ** 2 * rows.get("task", 1) * rows.get("state", 1)
+    if count > MOST:
+        raise InputError(f"that would be {count:,} rows: posterior.transitions() in Python has them.")
+    return _of(_of(posterior.transitions(level), tasks), states, "state")
+
+
+def _policies(posterior: SwitchingPosterior, tasks: list[Any] | None, states: list[Any] | None) -> pd.DataFrame:
+    """What is best for each motive, where it has a choice."""
+    best = posterior.policies()
+    table = best.to_series().rename("best").reset_index()
+    exists = posterior.environment.available.ravel().tolist()
+    table = table[exists * (len(table) // len(exists))]
+    return _of(_of(table, tasks), states, "state").reset_index(drop=True)
+
+
+def _of(table: pd.DataFrame, names: list[Any] | None, column: str = "task") -> pd.DataFrame:
+    """Only rows of these names, where there are such; all where none are given."""
+    if names is None or column not in table:
+        return table
+    return table[table[column].astype(str).isin([str(name) for name in names])].reset_index(drop=True)

@@ -1,0 +1,122 @@
+"""The sections of a report of motives that switch, and what is left out of it, with the reason."""
+
+from typing import Any
+
+from manymotives.models.priors import Prior
+from manymotives.report.html import Markup, element, figure
+from manymotives.report.motives import MotiveContent
+from manymotives.report.sections_comparison import does_it_predict
+from manymotives.report.sections_evidence import did_it_work
+from manymotives.report.sections_model import (
+    how_to_cite,
+    mixing_sentence,
+    points_in_short,
+    prediction_sentence,
+    warnings,
+    what_was_fitted,
+)
+from manymotives.report.sections_motives import short, what_motives_want
+from manymotives.report.sections_switching import (
+    SUBJECTS,
+    how_they_switch,
+    motives_in_short,
+    when_motives_are_active,
+)
+from manymotives.report.words import amount
+
+MOTIVE_PLACES = (
+    ("short", "In short"),
+    ("fitted", "Fitted"),
+    ("wants", "What each motive wants"),
+    ("active", "When it is active"),
+    ("switching", "How they switch"),
+    ("temperature", "How they act"),
+    ("prediction", "Prediction"),
+    ("missing", "Left out"),
+    ("convergence", "Convergence"),
+    ("cite", "Cite"),
+)
+
+
+def motive_sections(content: MotiveContent, figures: dict[str, Any]) -> list[Markup]:
+    """All of them, one after the other."""
+    return [
+        warnings(content.posterior),
+        points_in_short(
+            [
+                *motives_in_short(content),
+                ("prediction", prediction_sentence(content)),
+                ("convergence", mixing_sentence(content)),
+            ]
+        ),
+        what_was_fitted(content),
+        what_motives_want(content, figures),
+        when_motives_are_active(content, figures),
+        how_they_switch(content, figures),
+        _how_they_act(content, figures),
+        does_it_predict(content, figures),
+        _left_out(),
+        did_it_work(content),
+        how_to_cite(content),
+    ]
+
+
+def _how_they_act(content: MotiveContent, figures: dict[str, Any]) -> Markup:
+    """Inverse temperatures of each motive, on the scale of the rewards shown."""
+    known = content.posterior.model.inverse_temperature
+    found = content.temperatures
+    figures["temperatures"] = {
+        "kind": "dodged",
+        "rows": [
+            {
+                "label": name,
+                "plo": None,
+                "phi": None,
+                "marks": [
+                    [short(part[n, k]) for part in (found.mean, found.lower, found.upper)]
+                    for k in range(content.num_shown)
+                ],
+            }
+            for n, name in enumerate(content.who[:SUBJECTS])
+        ],
+        "unit": "inverse temperature, canonical scale",
+        "names": content.motives,
+        "include": [0],
+        "legend": [],
+    }
+    said = (
+        "The inverse temperature says how reliably a subject picks what the active motive values more, on the scale of "
+        "the rewards above: with 1, an action worth one whole range of reward more is chosen e ≈ 2.7 times as often as "
+        "the other; with 0, all actions are chosen alike."
+    )
+    if not isinstance(known, Prior):
+        said += (
+            f" It was taken as known here ({amount(known)}) for rewards on their own scale; what varies below is the "
+            "size of the rewards, which this scale moves into it."
+        )
+    return element(
+        "section",
+        element("h2", "How consistently they act"),
+        element("p", said),
+        figure(
+            "temperatures",
+            title="Inverse temperatures",
+            described="Posterior mean and 95 % interval of the inverse temperature under each motive.",
+            how="One dot for each motive, in its colour and shape; the line is the 95 % interval. Further right: more "
+            "consistent choices while this motive is active.",
+        ),
+        id="temperature",
+    )
+
+
+def _left_out() -> Markup:
+    return element(
+        "section",
+        element("h2", "What is left out"),
+        element(
+            "p",
+            "Who resembles whom, the check whether the model could have made these choices, and the best policy of "
+            "each subject are not shown: they are about subjects who have one motive throughout.",
+        ),
+        id="missing",
+    )
