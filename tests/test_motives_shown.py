@@ -105,8 +105,8 @@ def test_fit_says_what_each_motive_wants(example):
             ["--switching", "2", "--method", "nested"],
             "cannot fit motives that switch: choose hmc, gibbs or metropolis.",
         ),
-        (["--switching", "0"], "--switching"),
-        (["--switching", "many"], "--switching"),
+        (["--switching", "0"], "--switching must be a number of motives from 1 to 100"),
+        (["--switching", "many"], '--switching must be a number of motives from 1 to 100, or "auto"'),
         (["--switching", "2", "--switching-by", "weather"], "--switching-by"),
     ],
 )
@@ -121,6 +121,8 @@ def test_a_dry_run_names_the_motives(example):
     folder, _, _ = example
     result = run("fit", folder / "choices.csv", "--plug-in", "--dry-run", "--switching", 2)
     assert "on states, 2 motives, switching alike everywhere, by HMC" in result.output
+    result = run("fit", folder / "choices.csv", "--plug-in", "--dry-run", "--switching", "auto")
+    assert "on states, up to 15 motives, switching alike everywhere, by HMC" in result.output
 
 
 def test_export_writes_tables_of_motives(example, tmp_path):

@@ -15,7 +15,7 @@ from manymotives.commands.common import Speaker
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.motives import lines as lines_of_motives
 from manymotives.commands.motives import wanted_most
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.fitting.checkpoints import EVERY, OnCheckpoint, fit_in_blocks, is_unfinished
 from manymotives.fitting.compilation import is_compiled
 from manymotives.fitting.fit import load
@@ -25,7 +25,7 @@ from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.switching import MOST_MOTIVES, Switching
+from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
 from manymotives.posterior import Posterior, SwitchingPosterior
 
 
@@ -77,6 +77,7 @@ METHODS: dict[Method, type] = {
     Method.empirical_bayes: inference.EmpiricalBayes,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
+AUTO = "auto"  # --switching: their number is inferred
 SWITCHES = (Method.hmc, Method.gibbs, Method.metropolis)  # what can fit motives that switch
 Columns = "Columns (several, joined by commas, are read as one)"
 Where = "What they acted in"
@@ -140,11 +141,11 @@ def fit(
         float | None, typer.Option(help="How consistently all act, if it is known.", min=0.0, rich_help_panel=How)
     ] = None,
     switching: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            help="Subjects act on one of so many motives at a time, and switch between them.",
-            min=1,
-            max=MOST_MOTIVES,
+            help='Subjects act on one of so many motives at a time, and switch between them; "auto": as many as the '
+            "choices ask for, up to 15.",
+            metavar="NUMBER|auto",
             rich_help_panel=How,
         ),
     ] = None,
@@ -230,7 +231,7 @@ def fit(
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
 
-def _switching(model: Model, method: Method | None, count: int | None, by: SwitchingBy | None) -> Switching | None:
+def _switching(model: Model, method: Method | None, count: str | None, by: SwitchingBy | None) -> Switching | None:
     """How many motives, and what switching depends on; None where each subject has one motive for good."""
     if count is None:
         if by is not None:
@@ -243,14 +244,18 @@ def _switching(model: Model, method: Method | None, count: int | None, by: Switc
             f"--method {method.value} cannot fit motives that switch: choose {', '.join(SWITCHES[:-1])} or "
             f"{SWITCHES[-1]}."
         )
-    return Switching(count, by=(by or SwitchingBy.everywhere).value)
+    if count != AUTO and not (count.isdecimal() and 1 <= int(count) <= MOST_MOTIVES):
+        raise InputError(
+            f'--switching must be a number of motives from 1 to {MOST_MOTIVES}, or "{AUTO}"; found {quoted(count)}.'
+        )
+    return Switching(StickBreaking() if count == AUTO else int(count), by=(by or SwitchingBy.everywhere).value)
 
 
 def _motives_said(switching: Switching | None) -> str:
     if switching is None:
         return ""
     where = "by the state that is left" if switching.by == "state" else "alike everywhere"
-    return f", {switching.motives} motives, switching {where},"
+    return f", {switching.number_said} motives, switching {where},"
 
 
 def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None, switching: Switching | None) -> Any:

@@ -121,6 +121,10 @@ class Run:
             and json.dumps(plain_labels(environment.states)) == attrs["states"]
             and json.dumps(plain_labels(environment.actions)) == attrs["actions"]
             and np.array_equal(counts, self.demonstrations.counts)
+            and (
+                getattr(self.target, "assignment", None) is None
+                or _same_order(start.demonstrations, self.demonstrations)
+            )
             and earlier.discount == environment.discount
             and np.array_equal(earlier.available, environment.available)
             and np.array_equal(earlier.is_terminal, environment.is_terminal)
@@ -175,6 +179,12 @@ def _check_method(method: Any, model: Model) -> None:
     if not is_method or not issubclass(model.target_type, method.target_type):
         names = ", ".join(f"{name}()" for name in methods_for(model))
         raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {names}.")
+
+
+def _same_order(one: Demonstrations, other: Demonstrations) -> bool:
+    """Whether choices were made in the same order: what came before counts where motives switch."""
+    columns = ("task", "episode", "state", "action", "follows")
+    return all(np.array_equal(getattr(one, column), getattr(other, column)) for column in columns)
 
 
 def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:

@@ -83,10 +83,7 @@ class RewardPolicyModel(Model):
     def abbreviation(self) -> str:
         """As the paper calls it, and how many motives it switches between."""
         paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
-        if self.switching is None:
-            return paper
-        most = "up to " if self.switching.is_counted else ""
-        return f"{paper}, {most}{self.switching.num_motives} motives"
+        return paper if self.switching is None else f"{paper}, {self.switching.number_said} motives"
 
     @property
     def has_independent_tasks(self) -> bool:

@@ -93,6 +93,11 @@ class Switching(Recorded):
         return int(self.motives.most if isinstance(self.motives, StickBreaking) else self.motives)
 
     @property
+    def number_said(self) -> str:
+        """How many, in words."""
+        return f"up to {self.num_motives}" if self.is_counted else str(self.num_motives)
+
+    @property
     def is_counted(self) -> bool:
         """Whether the number of motives is inferred."""
         return isinstance(self.motives, StickBreaking)

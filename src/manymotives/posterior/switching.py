@@ -28,6 +28,7 @@ from manymotives.posterior.tables import described, selected, tidy
 FILTERED, SMOOTHED = "filtered", "smoothed"
 CHOOSING = ("inverse_temperature", "lapse")
 UNUSED = 0.01  # share of steps below which a motive is hardly used
+MOST_WATCHED = 2000  # transition probabilities that R-hat is computed of, one by one
 DRAWS = 200  # over which probabilities of motives are averaged
 
 
@@ -55,7 +56,7 @@ class SwitchingPosterior(Posterior):
         found = watched_switching(draws, model, target, demonstrations)
         known = xr.Dataset({"inverse_temperature": target.fixed_temperature[0], "lapse": target.fixed_lapse[0]})
         positions = in_one_order(found, model, target.environment, known, demonstrations.visits.sum(axis=0))
-        return reordered(found, positions)
+        return _few_rows(reordered(found, positions))
 
     @staticmethod
     def relabelled(data: xr.DataTree, model: Any, environment: Any) -> xr.DataTree:
@@ -72,7 +73,7 @@ class SwitchingPosterior(Posterior):
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
         """Whether chains have mixed, once their motives are in one order."""
-        return mixing(data["posterior"].dataset, "Raise `max_rounds`, or `draws`.")
+        return mixing(_few_rows(data["posterior"].to_dataset()), "Raise `max_rounds`, or `draws`.")
 
     @staticmethod
     def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:
@@ -283,3 +284,13 @@ class SwitchingPosterior(Posterior):
     def target(self) -> Target:
         """What was sampled from, rebuilt from what is stored."""
         return self.model.bind(self.environment, self.demonstrations)
+
+
+def _few_rows(drawn: xr.Dataset) -> xr.Dataset:
+    """What chains must agree on: of very many transition probabilities, their averages over states."""
+    if (
+        drawn["motive_transition"].isel(chain=0, draw=0).size <= MOST_WATCHED
+        or "state" not in drawn["motive_start"].dims
+    ):
+        return drawn
+    return drawn.assign({name: drawn[name].mean("state") for name in ("motive_transition", "motive_start")})

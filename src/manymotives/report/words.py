@@ -70,7 +70,10 @@ def _how_they_switch(model: RewardPolicyModel) -> list[tuple[str, str]]:
         else "the probability of switching is the same in all states"
     )
     facts = [
-        ("Motives", f"{switching.motives}, of which one is active at each step; which one is not seen, but inferred"),
+        (
+            "Motives",
+            f"{switching.number_said}, of which one is active at each step; which one is not seen, but inferred",
+        ),
         ("How they switch", f"a hidden Markov chain along each episode: {where}"),
         ("Stickiness of motives", parameter(switching.stickiness)),
     ]
@@ -108,13 +111,13 @@ def model_name(posterior: Posterior) -> str:
 def motives_clause(posterior: Posterior) -> str:
     """Between how many motives subjects switch, if they do."""
     switching = getattr(posterior.model, "switching", None)
-    return "" if switching is None else f" with {switching.motives} motives between which subjects switch"
+    return "" if switching is None else f" with {switching.number_said} motives between which subjects switch"
 
 
 def plain_name(posterior: Posterior) -> str:
     """Without its motives."""
     model, switching = posterior.model, getattr(posterior.model, "switching", None)
-    motives = "" if switching is None else f", {switching.motives} motives"
+    motives = "" if switching is None else f", {switching.number_said} motives"
     return {
         "MRP": "the hierarchical reward–policy model (MRP)",
         "RP": "the pooled reward–policy model (RP)",

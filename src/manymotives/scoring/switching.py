@@ -5,8 +5,8 @@
 Nothing later is read: smoothed probabilities of motives, which know the future, are never used here. Every training set
 is fitted anew. (Chains of one fit to all, gone on without a task's choices, forget them too slowly here: on the mouse
 labyrinth 20 sweeps later they still predicted the mouse left out by 0.007 nats a choice better than fits without it.) A
-task that was not trained on is predicted by motives that are everybody's under `Pooled()`; under `Hierarchical()` its own
-are drawn from their populations.
+task that was not trained on is predicted by motives that are everybody's under `Pooled()`; under `Hierarchical()` its
+own are drawn from their populations.
 """
 
 from collections.abc import Iterator
