@@ -57,10 +57,10 @@ def test_three_samplers_agree():
     reward = mm.GaussianReward(FEATURES, mean=0.0, groups=["where", "where", "sound"], residual=True, names=NAMES)
     model, *data = a_problem(reward)
     target, found = model.bind(*data), {}
-    settings = {"chains": 4, "draws": 1500, "warmup": 300}
+    settings = {"chains": 4, "draws": 600, "warmup": 200}
     for method in (mm.HMC(**settings, max_rounds=1), mm.Gibbs(**settings), mm.Metropolis(**settings)):
         draws = sample(method, target, seed=2)
-        values = np.concatenate([draws.hyper[:, :, 0], draws.tasks.reshape(4, 1500, -1)], axis=2)
+        values = np.concatenate([draws.hyper[:, :, 0], draws.tasks.reshape(4, 600, -1)], axis=2)
         size = np.array([ess(values[..., k], method="mean") for k in range(values.shape[2])])
         found[type(method).__name__] = values.mean((0, 1)), values.std((0, 1)) / np.sqrt(size)
     for other in ("Gibbs", "Metropolis"):
