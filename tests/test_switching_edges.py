@@ -8,6 +8,7 @@ import pytest
 
 import manymotives as mm
 import zoo_switching as zoo
+from cases import in_turn
 from manymotives.posterior.labelling.relabelling import _matched
 from places import TRIANGLE, corridor
 from switching_examples import SHARINGS, quick, switching_data, switching_model
@@ -47,17 +48,20 @@ def nothing_chosen():
     return mm.Demonstrations.from_lists([([0, 1], [None, None]), ([2], [0])], TRIANGLE, tasks=["silent", "heard"])
 
 
+EXTREMES = [
+    {"stickiness": 0.0, "concentration": 1e-6, "motives": 4},
+    {"stickiness": mm.HalfNormal(scale=1e-3), "concentration": mm.HalfNormal(scale=1e-3)},
+    {"stickiness": 1e12, "concentration": 1e12},
+    {"stickiness": 0.0},
+    {"stickiness": mm.Gamma(shape=0.1, rate=0.1)},
+    {"concentration": 1e-6},
+    {"concentration": 1e12},
+]
+
+
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"stickiness": 0.0},
-        {"stickiness": 1e12},
-        {"stickiness": mm.Gamma(shape=0.1, rate=0.1)},
-        {"stickiness": mm.HalfNormal(scale=1e-3), "concentration": mm.HalfNormal(scale=1e-3)},
-        {"concentration": 1e-6},
-        {"concentration": 1e12},
-        {"stickiness": 0.0, "concentration": 1e-6, "motives": 4},
-    ],
+    [pytest.param(each, marks=[] if n < 3 else pytest.mark.long) for n, each in enumerate(EXTREMES)],
     ids=str,
 )
 def test_extreme_stickiness_and_concentration(settings):
@@ -66,9 +70,8 @@ def test_extreme_stickiness_and_concentration(settings):
     check(posterior)
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("choices", [alike, one_choice])
-def test_subjects_alike_and_one_choice(choices, sharing):
+@pytest.mark.parametrize(("sharing", "choices"), in_turn(SHARINGS, (alike, one_choice), every=3))
+def test_subjects_alike_and_one_choice(sharing, choices):
     check(fit(switching_model(sharing, "state", motives=3), choices(), mm.HMC))
 
 
@@ -107,7 +110,7 @@ def test_choices_that_no_motive_allows_are_refused():
 
 def test_the_last_draw_does_not_decide_how_motives_are_matched():
     """Draws in order, the last unlike all others: compared with it alone, a doubtful draw would stay as it is."""
-    usual, last, doubtful = [(0.9, 0.5), (0.1, 0.5)], [(0.5, 0.9), (0.5, 0.1)], [(0.2, 0.8), (0.3, 0.6)]
+    usual, last, doubtful = [(0.9, 0.6), (0.1, 0.4)], [(0.6, 0.9), (0.4, 0.1)], [(0.2, 0.8), (0.3, 0.6)]
     shares = np.array([usual] * 9 + [doubtful, last])  # [draw, motive, state] of the first action
     log_policies = np.log(np.stack([shares, 1 - shares], axis=-1).reshape(11, 2, 4)).astype(np.float32)
     used = np.tile([0.6, 0.4], (11, 1))
@@ -122,7 +125,7 @@ def test_the_last_draw_does_not_decide_how_motives_are_matched():
 # ---- models at random ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [0, 1, 4])
+@pytest.mark.parametrize("index", [0, 1])
 def test_methods_on_a_model_at_random(index):
     record = zoo.examine(SEED, index, SHORT, ("HMC", "Gibbs"))
     assert not zoo.is_bad(record), zoo.described(record)

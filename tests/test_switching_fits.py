@@ -26,7 +26,7 @@ BYS = ("everywhere", "state")
 def test_one_motive_is_the_model_without_switching(method, sharing, by):
     """Means and mean squares of all that both have, within 4 Monte Carlo standard errors."""
     model, (chosen, _) = switching_model(sharing, by, motives=1), switching_data(tasks=2)
-    settings = quick(method, chains=4, draws=500, warmup=200, thin=1 if method is mm.HMC else 5)
+    settings = quick(method, chains=4, draws=300, warmup=100, thin=1 if method is mm.HMC else 4)
     one = mm.fit(model, TRIANGLE, chosen, settings, seed=1, progress=False)
     none = mm.fit(replace(model, switching=None), TRIANGLE, chosen, settings, seed=2, progress=False)
     ours, theirs = one.data["posterior"].dataset.isel(motive=0), none.data["posterior"].dataset
@@ -64,8 +64,7 @@ def raw():
     return of
 
 
-@pytest.mark.parametrize("by", BYS)
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize(("sharing", "by"), in_turn(SHARINGS, BYS, every=3))
 def test_motives_permuted_give_the_same_labelled_posterior(raw, sharing, by):
     """Names of motives mean nothing: other ones in each draw, and the same result to the last bit."""
     run, data = raw(sharing, by)
@@ -82,17 +81,19 @@ def test_motives_permuted_give_the_same_labelled_posterior(raw, sharing, by):
             np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("method", [mm.HMC, mm.Gibbs, mm.Metropolis])
+@pytest.mark.parametrize(
+    "method", [mm.HMC, *(pytest.param(each, marks=pytest.mark.long) for each in (mm.Gibbs, mm.Metropolis))]
+)
 def test_runs_in_parts_are_runs_in_one(method, tmp_path):
     sharing, by = {mm.HMC: ("Hierarchical", "state"), mm.Gibbs: ("Separate", "state")}.get(method, ("Pooled", BYS[0]))
     model, (chosen, _) = switching_model(sharing, by), switching_data()
-    whole = mm.fit(model, TRIANGLE, chosen, quick(method, draws=60), seed=3, progress=False)
-    half = mm.fit(model, TRIANGLE, chosen, quick(method, draws=30), seed=3, progress=False)
+    whole = mm.fit(model, TRIANGLE, chosen, quick(method, draws=40), seed=3, progress=False)
+    half = mm.fit(model, TRIANGLE, chosen, quick(method, draws=20), seed=3, progress=False)
     half.save(tmp_path / "half.nc")
     going_on = mm.fit(
-        model, TRIANGLE, chosen, quick(method, draws=30), seed=3, progress=False, start=mm.load(tmp_path / "half.nc")
+        model, TRIANGLE, chosen, quick(method, draws=20), seed=3, progress=False, start=mm.load(tmp_path / "half.nc")
     )
-    run = Run(model, TRIANGLE, chosen, quick(method, draws=60), seed=3)
+    run = Run(model, TRIANGLE, chosen, quick(method, draws=40), seed=3)
     blocks = fit_in_blocks(run, tmp_path / "run.nc", progress=False, every=0.0)
     expected = whole.data["posterior"].dataset
     for found in (going_on, blocks, mm.load(tmp_path / "run.nc")):
@@ -103,8 +104,7 @@ def test_runs_in_parts_are_runs_in_one(method, tmp_path):
                 np.testing.assert_allclose(found.data[group][name], values, rtol=1e-12, err_msg=name)  # rates: averaged
 
 
-@pytest.mark.parametrize("by", BYS)
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize(("sharing", "by"), in_turn(SHARINGS, BYS, every=3))
 def test_a_saved_run_is_read_as_it_was(sharing, by, tmp_path, raw):
     run, _ = raw(sharing, by)
     posterior = run.posterior()

@@ -9,6 +9,7 @@ every order of motives: methods are compared by the least and the most over moti
 """
 
 import argparse
+import itertools
 import sys
 import time
 import traceback
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from zoo_checks import FALSE_ALARM, LARGEST_Z, TOLERANCE, Comparison, _most_extreme, _selected, compare
+from zoo_checks import FALSE_ALARM, LARGEST_Z, TOLERANCE, _most_extreme, _selected, compare
 from zoo_library import library_method, library_model
 from zoo_oracle import PARAMETERS, Distribution, Draws, log_prior, prior_draws, rewards_of_pairs, variables
 from zoo_specimens import Specimen, specimen
@@ -29,7 +30,7 @@ METHODS = ("HMC", "Gibbs", "Metropolis")
 CHECKED = 12  # draws whose densities are recomputed
 EVIDENCE = 100  # prior draws from which the evidence is bounded
 MOST_CHOICES = 120  # of all tasks
-LONGER = 8  # how many times as long the runs are that decide on a disagreement
+LONGER = 4  # how many times as long the runs are that decide on a disagreement
 STICKINESS = (0.0, 1e-6, 3.0, 1e8, Distribution("Gamma", (1.0, 0.1)), Distribution("LogNormal", (0.0, 1.0)))
 CONCENTRATION = (0.02, 3.0, 1e7, Distribution("Gamma", (1.0, 0.1)), Distribution("HalfNormal", (5.0,)))
 
@@ -265,36 +266,40 @@ def quantities(posterior: Any) -> dict[str, np.ndarray]:
 def examine(seed: int, index: int, size: dict[str, int], methods: tuple[str, ...] = METHODS) -> dict[str, Any]:
     """Problems by method, z by pair of methods, and what is still apart in longer runs."""
     one = switching_specimen(seed, index)
-    record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "z": {}, "apart": []}
+    record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "z": {}}
     reach, drawn = log_reach(one, np.random.default_rng([seed, index, 1])), {}
     for number, name in enumerate(methods):
         posterior, record["problems"][name] = _run(one, name, size, reach, 1000 * index + number)
         if not record["problems"][name]:
             drawn[name] = quantities(posterior)
-    names = list(drawn)
-    for first, second in ((a, b) for place, a in enumerate(names) for b in names[place + 1 :]):
-        found = compare(drawn[first], drawn[second])
-        record["z"][f"{first}–{second}"] = found.z
+    suspects: dict[tuple[str, str], list[str]] = {}
+    for pair in itertools.combinations(drawn, 2):
+        found = compare(drawn[pair[0]], drawn[pair[1]])
+        record["z"]["–".join(pair)] = found.z
         far = [name for name, z in zip(found.names, found.z) if abs(z) > LARGEST_Z]
-        if far:
-            record["apart"] += _again(one, (first, second), size, reach, far)
+        suspects |= {pair: far} if far else {}
+    record["apart"] = _again(one, suspects, size, reach)
     return record
 
 
 def _again(
-    one: SwitchingSpecimen, pair: tuple[str, str], size: dict[str, int], reach: float, far: list[str]
+    one: SwitchingSpecimen, suspects: dict[tuple[str, str], list[str]], size: dict[str, int], reach: float
 ) -> list[str]:
+    """What methods still disagree on in runs that are longer, from other seeds."""
     longer = size | {"thin": LONGER * size["thin"], "warmup": 2 * size["warmup"]}
-    runs = [_run(one, name, longer, reach, 1000 * one.base.index + 500 + n) for n, name in enumerate(pair)]
-    if any(problems for _, problems in runs):
-        return [f"{pair}: {problems}" for _, problems in runs]
-    after: Comparison = compare(*(quantities(posterior) for posterior, _ in runs))
-    found = dict(zip(after.names, zip(after.z, after.means.tolist())))
-    return [
-        f"{pair}: {name}: z = {found[name][0]:.1f} {found[name][1]}"
-        for name in far
-        if not abs(found[name][0]) <= LARGEST_Z
-    ]
+    drawn, said = {}, []
+    for number, name in enumerate(dict.fromkeys(itertools.chain(*suspects))):
+        posterior, problems = _run(one, name, longer, reach, 1000 * one.base.index + 500 + number)
+        drawn[name] = None if problems else quantities(posterior)
+        said += [f"{name}, longer: {problems}"] if problems else []
+    for (first, second), far in suspects.items():
+        ours, theirs = drawn[first], drawn[second]
+        if ours is not None and theirs is not None:
+            after = compare(ours, theirs)
+            found = dict(zip(after.names, zip(after.z, after.means.tolist())))
+            left = [(name, *found[name]) for name in far if not abs(found[name][0]) <= LARGEST_Z]
+            said += [f"{first}–{second}: {name}: z = {z:.1f}, means {means}" for name, z, means in left]
+    return said
 
 
 def _run(
