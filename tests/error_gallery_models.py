@@ -29,7 +29,7 @@ def fit(model, method=QUICK, **options):
     return FITTED[key]
 
 
-def switching():
+def switched():
     """The posterior of a model whose motives switch."""
     return fit(mm.RewardPolicyModel(sharing=mm.Pooled(), switching=mm.Switching()), QUICK)
 
@@ -78,6 +78,15 @@ def harmed(name, harm):
         else:
             file["posterior/reward"][0, 0, 0, 0] = np.nan
     return name
+
+
+def switching(switches=None, **choices):
+    """A model with motives that switch."""
+    return mm.RewardPolicyModel(switching=switches or mm.Switching(), **choices)
+
+
+def agent(transitions=((0.9, 0.1), (0.2, 0.8)), start=None, rule=None):
+    return mm.worlds.SwitchingAgent(rule or mm.Softmax(1.0), transitions, start)
 
 
 def lost():
@@ -214,6 +223,55 @@ MODELS = {
     ),
     "recovering the other model": lambda: mm.recover(mm.PolicyOptimalityModel(np.eye(3)), CHAIN),
     "a truth of another kind": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, truth=mm.PolicyOptimalityModel()),
+    "groups of other features": lambda: fit(mm.RewardPolicyModel(mm.GaussianReward(np.eye(3), groups=["a", "b"]))),
+    "groups with known scales": lambda: mm.GaussianReward(np.eye(3), scale=1.0, groups="all"),
+    "a residual of nothing": lambda: mm.GaussianReward(residual=True),
+    "a negative residual": lambda: mm.GaussianReward(np.eye(3), residual=-1.0),
+    "scales in common on a device": lambda: fit(
+        mm.RewardPolicyModel(mm.GaussianReward(groups="all")), mm.HMC(device="cpu")
+    ),
+    # ---- motives that switch
+    "no motives": lambda: mm.Switching(motives=0),
+    "half a motive": lambda: mm.Switching(motives=2.5),
+    "switching by the hour": lambda: mm.Switching(by="hour"),
+    "a negative stickiness": lambda: mm.Switching(stickiness=-1.0),
+    "a stickiness that may be negative": lambda: mm.Switching(stickiness=mm.Normal(mean=0.0, scale=1.0)),
+    "a stickiness for each motive": lambda: mm.Switching(stickiness=[1.0, 2.0]),
+    "no concentration": lambda: mm.Switching(concentration=0.0),
+    "a prior for each state": lambda: mm.Switching(concentration=mm.Gamma(shape=[1.0, 2.0], rate=1.0)),
+    "no motives at most": lambda: mm.StickBreaking(most=0),
+    "a prior of how sparse": lambda: mm.StickBreaking(concentration=mm.Gamma(shape=1.0, rate=1.0)),
+    "switching in words": lambda: mm.RewardPolicyModel(switching="often"),
+    "switching where dynamics are not known": lambda: mm.fit(
+        switching(), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA, QUICK
+    ),
+    "switching by importance sampling": lambda: fit(switching(), mm.MonteCarlo(draws=50)),
+    "switching by nested importance sampling": lambda: fit(switching(), mm.NestedMonteCarlo(draws=50)),
+    "switching at first sight": lambda: fit(switching(), mm.EmpiricalBayes()),
+    "switching on a device": lambda: fit(switching(), mm.HMC(device="cpu")),
+    "a silent task that switches, alone": lambda: mm.fit(
+        switching(sharing=mm.Separate()), ROOMS, read(choices(action=["on", "back", None]))
+    ),
+    "impossible choices, whatever the motive": lambda: fit(replace(IMPOSSIBLE, switching=mm.Switching())),
+    "motives of what kind": lambda: fit(switching()).motives(kind="likely"),
+    "motives of somebody else": lambda: fit(switching()).motives(CHAIN_DATA.pooled()),
+    "motives in another place": lambda: fit(switching()).motives(read(choices())),
+    "contrasts of motives": lambda: fit(switching()).to_frame("task"),
+    "motives of everybody, one by one": lambda: fit(switching(sharing=mm.Pooled())).to_frame(tasks=["ann"]),
+    "motives without features": lambda: fit(switching()).weights,
+    "an agent without a rule": lambda: agent(rule="softmax"),
+    "an agent with chances in words": lambda: agent([["often", "never"]]),
+    "an agent with too few rows": lambda: agent([[0.5, 0.5]]),
+    "an agent with too many axes": lambda: agent(np.ones((1, 1, 1, 1, 1))),
+    "an agent that may do nothing": lambda: agent([[0.5, 0.2], [0.5, 0.5]]),
+    "an agent that begins elsewhere": lambda: agent(start=[0.2, 0.3, 0.5]),
+    "an agent for other states": lambda: mm.simulate(CHAIN, np.ones((2, 3)), agent(np.full((4, 2, 2), 0.5)), steps=5),
+    "an agent with one reward for two motives": lambda: mm.simulate(CHAIN, np.ones(3), agent(), steps=5),
+    "a truth that does not switch": lambda: mm.calibrate(switching(), CHAIN, truth=mm.RewardPolicyModel()),
+    "calibrating motives where dynamics are not known": lambda: mm.calibrate(
+        switching(), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9)
+    ),
+    "recovering motives that switch": lambda: mm.recover(switching(), CHAIN),
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),
@@ -267,9 +325,9 @@ MODELS = {
     "a comparison of nothing": lambda: mm.plots.comparison(CHAIN),
     "temperatures of the other model": lambda: mm.plots.temperatures(fit(mm.PolicyOptimalityModel(np.eye(3)), FEW)),
     "motives that do not switch": lambda: mm.plots.motives(fit(mm.RewardPolicyModel(), QUICK)),
-    "one motive of those that switch": lambda: mm.findings.learning(switching()),
-    "transitions of one of all": lambda: mm.plots.motive_transitions(switching(), task="ann"),
-    "switching by the state that does not": lambda: switching().leaving(),
-    "shares of another level": lambda: switching().shares(level=95),
-    "truth of motives that switch": lambda: mm.report(switching(), "page.html", truth=np.eye(3)),
+    "one motive of those that switch": lambda: mm.findings.learning(switched()),
+    "transitions of one of all": lambda: mm.plots.motive_transitions(switched(), task="ann"),
+    "switching by the state that does not": lambda: switched().leaving(),
+    "shares of another level": lambda: switched().shares(level=95),
+    "truth of motives that switch": lambda: mm.report(switched(), "page.html", truth=np.eye(3)),
 }

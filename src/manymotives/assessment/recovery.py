@@ -90,6 +90,12 @@ def recover(
     """
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"recover simulates a RewardPolicyModel(...), not a {type(model).__name__}.")
+    if model.switching is not None:
+        raise InputError(
+            "recover holds each task's one reward against the truth; motives that switch have several, in no order. "
+            "Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and fit; or ask "
+            "mm.calibrate."
+        )
     on = model.reward.on
     names, rewards = _named_tasks(tasks, environment, on)
     rng = np.random.default_rng([seed, 1])

@@ -4,7 +4,6 @@ Each returns replication(rng, seed, m): quantities of the truth and draws of the
 of what tasks share. A kind of model registers its own with `replications_of`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from manymotives.assessment.switching import Quantities, Replication, switching_replications
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
@@ -26,8 +26,6 @@ from manymotives.models.rewards import RewardSet
 from manymotives.planning import PlannedRewards
 from manymotives.worlds import simulate
 
-Quantities = dict[str, np.ndarray]
-Replication = Callable[[np.random.Generator, int, int], tuple[Quantities, Quantities]]
 PATIENCE = 1_000_000  # policies tried for one that a reward allows …
 TRIED = 64  # … so many at a time
 
@@ -53,6 +51,8 @@ def _reward_policy(
     steps: int,
 ) -> Replication:
     """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
+    if model.switching is not None or source.switching is not None:
+        return switching_replications(model, source, environment, method, tasks, steps)
     belief, known = split_environment(environment)
     nothing = np.zeros((tasks, known.num_states, known.num_actions))
     names = tuple(range(tasks))

@@ -78,8 +78,12 @@ class Switching(Recorded):
             )
         if self.by not in (EVERYWHERE, STATE):
             raise InputError(f'Switching: by must be "everywhere" or "state"; found {quoted(self.by)}.')
-        if isinstance(self.stickiness, Prior) or not _is_zero(self.stickiness):
+        if isinstance(self.stickiness, Prior):
             check_parameter(self.stickiness, "Switching: stickiness", "positive")
+        else:
+            check_parameter(self.stickiness, "Switching: stickiness", "real")
+            if np.any(np.asarray(self.stickiness, dtype=float) < 0):
+                raise InputError(f"Switching: stickiness must not be negative; found {quoted(self.stickiness)}.")
         check_parameter(self.concentration, "Switching: concentration", "positive")
         for word in ("stickiness", "concentration"):
             value = getattr(self, word)
@@ -105,7 +109,3 @@ class Switching(Recorded):
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= MOST_MOTIVES)
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and value == 0

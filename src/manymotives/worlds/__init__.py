@@ -6,5 +6,15 @@ from manymotives.worlds.labyrinth import Labyrinth
 from manymotives.worlds.learner import ModelBasedLearner
 from manymotives.worlds.random import DirichletMDP, RandomMDP
 from manymotives.worlds.simulate import simulate
+from manymotives.worlds.switching import SwitchingAgent
 
-__all__ = ["Chain", "DirichletMDP", "GridWorld", "Labyrinth", "ModelBasedLearner", "RandomMDP", "simulate"]
+__all__ = [
+    "Chain",
+    "DirichletMDP",
+    "GridWorld",
+    "Labyrinth",
+    "ModelBasedLearner",
+    "RandomMDP",
+    "SwitchingAgent",
+    "simulate",
+]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +15,37 @@ from manymotives.errors import InputError
 from manymotives.models.choice import ChoiceRule
 from manymotives.planning.problem import LIMIT, allowed_actions, checked_rewards
 from manymotives.worlds.learner import ModelBasedLearner
-from manymotives.worlds.walks import learning_walk, walk
+from manymotives.worlds.switching import SwitchingAgent
+from manymotives.worlds.walks import learning_walk, switching_walk, walk
 
 NOTHING_CHOSEN = "every episode starts in a terminal state: nothing is ever chosen."
 
 
+class _Stage(NamedTuple):
+    """Where tasks act, as walks read it, and what each of them draws from."""
+
+    moves: tuple[
+        np.ndarray, np.ndarray, np.ndarray
+    ]  # rows of transitions: where each begins, next states, running sums
+    start: np.ndarray  # running sums
+    streams: list[np.random.Generator]
+
+
+@overload
+def simulate(
+    environment: Environment,
+    rewards: ArrayLike,
+    demonstrator: SwitchingAgent,
+    *,
+    steps: int,
+    episodes: int = 1,
+    seed: int = 0,
+    tasks: Sequence[Label] | None = None,
+    on: str = "state",
+) -> tuple[Demonstrations, np.ndarray]: ...
+
+
+@overload
 def simulate(
     environment: Environment,
     rewards: ArrayLike,
@@ -30,13 +56,29 @@ def simulate(
     seed: int = 0,
     tasks: Sequence[Label] | None = None,
     on: str = "state",
-) -> Demonstrations:
+) -> Demonstrations: ...
+
+
+def simulate(
+    environment: Environment,
+    rewards: ArrayLike,
+    demonstrator: ChoiceRule | ModelBasedLearner | SwitchingAgent,
+    *,
+    steps: int,
+    episodes: int = 1,
+    seed: int = 0,
+    tasks: Sequence[Label] | None = None,
+    on: str = "state",
+) -> Demonstrations | tuple[Demonstrations, np.ndarray]:
     """Demonstrations of one task for each reward [task, S] ([S] for a single task).
 
     Parameters
     ----------
+    rewards
+        Of a `SwitchingAgent` one for each motive: [task, motive, S], [motive, S] for a single task.
     demonstrator
-        How they choose: `Softmax(...)`, `SoftOptimal(...)` or a `ModelBasedLearner()`.
+        How they choose: `Softmax(...)`, `SoftOptimal(...)`, a `ModelBasedLearner()` or a `SwitchingAgent(...)`. Of
+        this last, the true motive of each row is returned too: `demonstrations, motives = mm.simulate(...)`.
     steps, episodes
         Every task has `episodes` episodes of `steps` choices each; a terminal state ends an episode early. A
         learner, which goes on learning from one episode to the next, makes steps × episodes choices in all.
@@ -49,64 +91,91 @@ def simulate(
     """
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
-    axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
-    rewards = aligned(rewards, "rewards", task=None if tasks is None else tuple(tasks), **axes)
+    switches = isinstance(demonstrator, SwitchingAgent)
+    axes: dict[str, Any] = {"task": None if tasks is None else tuple(tasks)} | ({"motive": None} if switches else {})
+    axes |= {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+    rewards = aligned(rewards, "rewards", **axes)
     given = checked_rewards(environment, np.asarray(rewards, dtype=float), on)
-    if len(given.batch) > 1:
+    if isinstance(demonstrator, SwitchingAgent):
+        count = demonstrator.num_motives
+        if not 1 <= len(given.batch) <= 2 or given.batch[-1] != count:
+            raise InputError(
+                f"rewards must have one row for each of {count} motives, [motive, ...] or [task, motive, ...]; found a "
+                f"batch of shape {list(given.batch)}."
+            )
+    elif len(given.batch) > 1:
         raise InputError(
             f"rewards must have one row a task; found a batch of shape {list(given.batch)}. Flatten it first."
         )
-    motives = given.values.reshape(-1, *given.values.shape[-2:])
-    num_tasks = len(motives)
-    if num_tasks == 0:
+    shape = given.values.shape[-2:] if not switches else given.values.shape[-3:]
+    motives = given.values.reshape(-1, *shape)
+    if len(motives) == 0:
         raise InputError("there are no rewards: nothing to simulate.")
-    names = checked_labels(tasks, num_tasks, "task")
+    names = checked_labels(tasks, len(motives), "task")
+    stage = _stage(environment, seed, len(motives))
+    if isinstance(demonstrator, ModelBasedLearner):
+        walks = _learn(demonstrator, environment, motives, stage, steps * episodes)
+        return _demonstrations(walks, names, environment)
+    rule: Any = demonstrator.rule if isinstance(demonstrator, SwitchingAgent) else demonstrator
+    for word in () if switches else ("inverse_temperature", "lapse"):  # one for each task, perhaps by name
+        value = getattr(rule, word, None)
+        if is_labelled(value):
+            rule = replace(rule, **{word: aligned(value, word, task=names)})
+    policies = np.cumsum(rule.policies(environment, rewards, on=on), axis=-1)
+    table = environment.num_states, environment.num_actions
+    places = environment.available, environment.is_terminal, stage.start
+    if isinstance(demonstrator, SwitchingAgent):
+        chances = np.cumsum(demonstrator.rows(len(names), environment.num_states), axis=-1)
+        chances /= chances[..., -1:]
+        walks = []
+        for policy, chance, stream in zip(policies.reshape(-1, count, *table), chances, stage.streams):
+            uniforms, turns = stream.random((episodes, steps + 1, 2)), stream.random((episodes, steps))
+            walks.append(switching_walk(stage.moves, policy, chance, *places, uniforms, turns))
+        return _demonstrations([rows[:, :4] for rows in walks], names, environment), np.concatenate(walks)[:, 4]
+    walks = []
+    for policy, stream in zip(policies.reshape(-1, *table), stage.streams):
+        walks.append(walk(*stage.moves, policy, *places, stream.random((episodes, steps + 1, 2))))
+    return _demonstrations(walks, names, environment)
+
+
+def _stage(environment: Environment, seed: int, num_tasks: int) -> _Stage:
     matrix = environment.matrix
     cumulative = np.cumsum(matrix.data)
     offsets = np.concatenate([[0.0], cumulative])[matrix.indptr[:-1]]
     cumulative -= np.repeat(offsets, np.diff(matrix.indptr))
-    moves = matrix.indptr, matrix.indices, cumulative
-    start = np.cumsum(environment.start)
     streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(num_tasks)]
+    return _Stage((matrix.indptr, matrix.indices, cumulative), np.cumsum(environment.start), streams)
 
+
+def _learn(
+    learner: ModelBasedLearner, environment: Environment, motives: np.ndarray, stage: _Stage, steps: int
+) -> list[np.ndarray]:
+    """So many steps of a learner with each of these rewards."""
+    living = environment.start * ~environment.is_terminal  # it begins again until there is something to choose
+    if living.sum() == 0:
+        raise InputError(NOTHING_CHOSEN)
+    start = np.cumsum(living / living.sum())
+    settings = (
+        float(learner.epsilon),
+        float(learner.transition_prior),
+        float(learner.reward_prior_mean),
+        float(learner.reward_prior_weight),
+    )
     walks = []
-    if isinstance(demonstrator, ModelBasedLearner):
-        learner = demonstrator
-        living = environment.start * ~environment.is_terminal  # it begins again until there is something to choose
-        if living.sum() == 0:
-            raise InputError(NOTHING_CHOSEN)
-        start = np.cumsum(living / living.sum())
-        settings = (
-            float(learner.epsilon),
-            float(learner.transition_prior),
-            float(learner.reward_prior_mean),
-            float(learner.reward_prior_weight),
+    for motive, stream in zip(motives, stage.streams):
+        rows = learning_walk(
+            *stage.moves,
+            np.array(motive, order="C"),  # a copy: read-only arrays would be compiled for again
+            allowed_actions(environment),
+            environment.is_terminal,
+            start,
+            environment.discount,
+            settings,
+            stream.random((learner.burn_in + steps, 4)),
+            LIMIT,
         )
-        for motive, stream in zip(motives, streams):
-            rows = learning_walk(
-                *moves,
-                np.array(motive, order="C"),  # a copy: read-only arrays would be compiled for again
-                allowed_actions(environment),
-                environment.is_terminal,
-                start,
-                environment.discount,
-                settings,
-                stream.random((learner.burn_in + steps * episodes, 4)),
-                LIMIT,
-            )
-            walks.append(rows[learner.burn_in :])
-    else:
-        acting: Any = demonstrator
-        for word in ("inverse_temperature", "lapse"):  # one for each task, perhaps by name
-            value = getattr(demonstrator, word, None)
-            if is_labelled(value):
-                acting = replace(acting, **{word: aligned(value, word, task=names)})
-        policies = acting.policies(environment, rewards, on=on)
-        policies = policies.reshape(num_tasks, environment.num_states, environment.num_actions)
-        for policy, stream in zip(np.cumsum(policies, axis=-1), streams):
-            uniforms = stream.random((episodes, steps + 1, 2))
-            walks.append(walk(*moves, policy, environment.available, environment.is_terminal, start, uniforms))
-    return _demonstrations(walks, names, environment)
+        walks.append(rows[learner.burn_in :])
+    return walks
 
 
 def _demonstrations(walks: list[np.ndarray], names: tuple[Label, ...], environment: Environment) -> Demonstrations:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manymotives.jit import compiled
+from manymotives.jit import compiled, inner
 from manymotives.planning.kernels import plan_batch
 from manymotives.planning.simd import WIDTH
 
@@ -13,23 +13,69 @@ def walk(indptr, next_states, cumulative, policy, available, is_terminal, start,
     num_episodes, length, _ = uniforms.shape
     rows = np.empty((num_episodes * (length - 1), 4), dtype=np.int64)
     made = 0
-    last = len(start) - 1
     for episode in range(num_episodes):
-        state = min(np.searchsorted(start, uniforms[episode, 0, 0], side="right"), last)
+        state = _first(start, uniforms[episode, 0, 0])
         for t in range(1, length):
             if is_terminal[state]:
                 break
-            action = np.searchsorted(policy[state], uniforms[episode, t, 0], side="right")
-            while action >= policy.shape[1] or not available[state, action]:  # rounding at the very top
-                action -= 1
-            row = state * policy.shape[1] + action
-            begin, end = indptr[row], indptr[row + 1]
-            move = begin + np.searchsorted(cumulative[begin:end], uniforms[episode, t, 1], side="right")
-            following = next_states[min(move, end - 1)]
+            action = _chosen(policy, available, state, uniforms[episode, t, 0])
+            following = _reached(indptr, next_states, cumulative, available, state, action, uniforms[episode, t, 1])
             rows[made, 0], rows[made, 1], rows[made, 2], rows[made, 3] = episode, state, action, following
             made += 1
             state = following
     return rows[:made]
+
+
+@compiled
+def switching_walk(moves, policies, chances, available, is_terminal, start, uniforms, turns):
+    """The same where motives switch: policies [K, S, A] and chances of motives [S, K + 1, K], as running sums.
+
+    `moves`: indptr, next states, running sums. `turns` [episode, step]: uniform numbers that decide on motives. Rows
+    have a fifth number, the motive.
+    """
+    indptr, next_states, cumulative = moves
+    num_episodes, length, _ = uniforms.shape
+    num_motives = len(policies)
+    rows = np.empty((num_episodes * (length - 1), 5), dtype=np.int64)
+    made = 0
+    for episode in range(num_episodes):
+        state = _first(start, uniforms[episode, 0, 0])
+        left, motive = state, num_motives  # no motive yet: the last row of chances
+        for t in range(1, length):
+            if is_terminal[state]:
+                break
+            motive = min(np.searchsorted(chances[left, motive], turns[episode, t - 1], side="right"), num_motives - 1)
+            action = _chosen(policies[motive], available, state, uniforms[episode, t, 0])
+            following = _reached(indptr, next_states, cumulative, available, state, action, uniforms[episode, t, 1])
+            rows[made, 0], rows[made, 1], rows[made, 2], rows[made, 3] = episode, state, action, following
+            rows[made, 4] = motive
+            made += 1
+            left, state = state, following
+    return rows[:made]
+
+
+@inner
+def _first(start, uniform):
+    """The state in which an episode begins."""
+    return min(np.searchsorted(start, uniform, side="right"), len(start) - 1)
+
+
+@inner
+def _chosen(policy, available, state, uniform):
+    """An action, by a policy's running sums."""
+    action = np.searchsorted(policy[state], uniform, side="right")
+    while action >= policy.shape[1] or not available[state, action]:  # rounding at the very top
+        action -= 1
+    return action
+
+
+@inner
+def _reached(indptr, next_states, cumulative, available, state, action, uniform):
+    """The state that follows."""
+    row = state * available.shape[1] + action
+    begin, end = indptr[row], indptr[row + 1]
+    move = begin + np.searchsorted(cumulative[begin:end], uniform, side="right")
+    return next_states[min(move, end - 1)]
 
 
 @compiled

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from manymotives.errors import InputError
 from manymotives.families import LOG_NORMAL, NORMAL
 from manymotives.inference.draws import AssignmentDraws
 from manymotives.inference.laplace import peaks
@@ -71,8 +72,7 @@ class MotiveSampler:
     def begin(self, rng: np.random.Generator, target: Target, tasks: np.ndarray, hyper: np.ndarray) -> np.ndarray:
         """Motives of a free hidden Markov model, and coordinates [K · U, D] drawn about the modes that they lead to.
 
-        The counts of `target` are filled in. Coordinates are drawn (Laplace), as none may stand *at* the mode: where
-        the choices say nothing that is the prior's mean, and a scale around what equals its mean would vanish.
+        The counts of `target` are filled in.
         """
         self.state.rows[:, :-1] = 0.1 / self.assignment.num_motives
         self.state.rows[:, np.arange(self.assignment.num_motives), np.arange(self.assignment.num_motives)] += 0.9
@@ -85,9 +85,7 @@ class MotiveSampler:
         self.state.motive[:] = np.minimum((rng.random((len(chance), 1)) > chance).sum(axis=1), shares.shape[1] - 1)
         self.count_choices(target.counts)
         resample_rows(rng, self.segments, self.tree, self.state)
-        found = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING)
-        noise = np.linalg.cholesky(found.covariance) @ rng.standard_normal((*found.tasks.shape, 1))
-        return found.tasks + np.where(np.isin(target.layout.families, (NORMAL, LOG_NORMAL)), noise[..., 0], 0.0)
+        return _about_modes(rng, target, np.ascontiguousarray(tasks), hyper)
 
     def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
         """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models.
@@ -176,3 +174,28 @@ class MotiveSampler:
     def saved(self) -> dict[str, np.ndarray]:
         """What is needed to resume."""
         return {f"motives_{name}": getattr(self.state, name).copy() for name in SAVED}
+
+
+def _about_modes(rng: np.random.Generator, target: Target, tasks: np.ndarray, hyper: np.ndarray) -> np.ndarray:
+    """Coordinates about the modes, given the motives; as they are where choices are too certain for any slope.
+
+    They are drawn (Laplace), as none may stand *at* the mode: where the choices say nothing that is the prior's mean,
+    and a scale around what equals its mean would vanish.
+    """
+    found = target.log_likelihood(tasks, np.arange(target.num_tasks))
+    if not np.isfinite(found).all():
+        raise InputError(
+            f"the choices of {target.tasks[int(np.flatnonzero(~np.isfinite(found))[0])]!r} are impossible "
+            "(log-likelihood −∞) where a chain begins, whatever the motives. Is the inverse temperature far too large?"
+        )
+    noise = rng.standard_normal((*tasks.shape, 1))
+    try:
+        with np.errstate(all="ignore"):
+            peak = peaks(target, target.parameters(hyper)[target.group], tasks, SCORING)
+            away = (np.linalg.cholesky(peak.covariance) @ noise)[..., 0]
+    except (InputError, np.linalg.LinAlgError):  # steps that are no numbers
+        return tasks
+    drawn = peak.tasks + np.where(np.isin(target.layout.families, (NORMAL, LOG_NORMAL)), away, 0.0)
+    usable = np.isfinite(drawn).all(axis=1)
+    usable[usable] = np.isfinite(target.log_likelihood(drawn[usable], np.flatnonzero(usable)))
+    return np.where(usable[:, None], drawn, tasks)
