@@ -37,6 +37,11 @@ def main(part: str) -> None:
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)
+    if part == "others":
+        switching = mm.RewardPolicyModel(sharing=mm.Pooled(), switching=mm.Switching(2))
+        posterior = mm.fit(switching, environment, demonstrations, mm.Metropolis(**SHORT), seed=0, progress=False)
+        for kind in ("filtered", "smoothed"):
+            posterior.motives(kind=kind)
     if part == "hmc":
         belief = mm.DynamicsBelief.from_demonstrations(demonstrations, discount=0.9)
         mm.fit(mm.RewardPolicyModel(), belief, demonstrations, METHODS[part][0], seed=0, progress=False)
