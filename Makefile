@@ -2,6 +2,7 @@
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
+# make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
 # make test-long  make fuzz  make zoo  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
@@ -13,7 +14,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench losses calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench losses switching calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -59,6 +60,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
+
+switching: $(STAMP)
+	$(BIN)/python -m benchmarks.switching
+	$(BIN)/python -m benchmarks.switching counted
 
 losses: $(STAMP)
 	$(BIN)/python -m benchmarks.losses
