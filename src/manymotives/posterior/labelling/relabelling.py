@@ -61,12 +61,12 @@ def _matched(log_policies: np.ndarray, weights: np.ndarray, share: np.ndarray) -
     positions = np.tile(np.arange(num_motives), (count, 1))
     if num_motives == 1:
         return positions
-    reference = np.exp(log_policies[-1])
     rows = np.arange(count)[:, None]
-    for _ in range(ROUNDS):
+    reference = np.exp(log_policies[-1])
+    for matching in range(ROUNDS):
         cost = -np.einsum("nkc,lc->nlk", log_policies, reference * weights, optimize=True)
         new = np.stack([linear_sum_assignment(each)[1] for each in cost])
-        if np.array_equal(new, positions):
+        if matching > 0 and np.array_equal(new, positions):  # the first reference is one draw, and no average yet
             break
         positions = new
         reference = np.exp(log_policies[rows, positions]).mean(axis=0)

@@ -86,22 +86,23 @@ def watched_switching(
     assert draws.assignment is not None
     assert target.assignment is not None
     names, drawn, assignment = names_of(target.environment, demonstrations), draws.assignment, target.assignment
-    num_motives, num_units = _shape(model, target)[0], assignment.num_units
+    num_motives = _shape(model, target)[0]
     chains, length = draws.tasks.shape[:2]
     made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     whose = _whose(model, target)
 
-    def add(name: str, values: np.ndarray, behind: tuple[str, ...]) -> None:
+    def add(name: str, values: np.ndarray, behind: tuple[str, ...], of_units: bool) -> None:
         """Values [chain, draw, K · U, ...] or [chain, draw, K, ...] under their name."""
         by_motive = values.reshape(chains, length, num_motives, -1, *values.shape[3:])
-        if by_motive.shape[3] == 1 and (model.is_pooled or by_motive.shape[3] < num_units):
-            made[name] = (("chain", "draw", "motive", *behind), by_motive[:, :, :, 0])
-        else:
+        if of_units:
             made[name] = (("chain", "draw", *whose, *behind), by_motive.swapaxes(2, 3))
+        else:
+            made[name] = (("chain", "draw", "motive", *behind), by_motive[:, :, :, 0])
 
-    for variables in (task_variables(target, draws.tasks), hyper_variables(target, draws.hyper)):
-        for name, (behind, values) in variables.items():
-            add(name, values, behind)
+    for name, (behind, values) in task_variables(target, draws.tasks).items():
+        add(name, values, behind, of_units=not model.is_pooled)
+    for name, (behind, values) in hyper_variables(target, draws.hyper).items():
+        add(name, values, behind, of_units=model.is_separate)
     places, sizes = _contexts(model, target, len(demonstrations.tasks))
     rows = drawn.rows.reshape(chains, length, *sizes, num_motives + 1, num_motives)
     made["motive_transition"] = (("chain", "draw", *places, "motive", "next_motive"), rows[..., :-1, :])
