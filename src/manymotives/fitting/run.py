@@ -111,6 +111,11 @@ class Run:
         data.attrs["warnings"] = json.dumps(said)
         return self.kind(data, self.model, self.environment, self.belief)
 
+    @property
+    def _reads_order(self) -> bool:
+        """Whether it matters when a choice was made: where motives switch, it does."""
+        return getattr(self.target, "assignment", None) is not None
+
     def _arrays_of(self, start: Posterior) -> dict[str, np.ndarray]:
         """The sampler's state in an earlier posterior, if it is of this run."""
         environment, earlier, attrs = self.environment, start.environment, start.data.attrs
@@ -121,6 +126,7 @@ class Run:
             and json.dumps(plain_labels(environment.states)) == attrs["states"]
             and json.dumps(plain_labels(environment.actions)) == attrs["actions"]
             and np.array_equal(counts, self.demonstrations.counts)
+            and (not self._reads_order or _same_steps(start.demonstrations, self.demonstrations))
             and earlier.discount == environment.discount
             and np.array_equal(earlier.available, environment.available)
             and np.array_equal(earlier.is_terminal, environment.is_terminal)
@@ -175,6 +181,11 @@ def _check_method(method: Any, model: Model) -> None:
     if not is_method or not issubclass(model.target_type, method.target_type):
         names = ", ".join(f"{name}()" for name in methods_for(model))
         raise InputError(f"{method!r} cannot fit a {type(model).__name__}. These can: {names}.")
+
+
+def _same_steps(one: Demonstrations, other: Demonstrations) -> bool:
+    words = ("task", "episode", "state", "action", "follows")
+    return all(np.array_equal(getattr(one, word), getattr(other, word)) for word in words)
 
 
 def _same_belief(one: DynamicsBelief | None, other: DynamicsBelief | None) -> bool:

@@ -33,14 +33,35 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
         "actions": (tasks, states),
         "log_likelihood": (tasks,),
     }
-    known = {name: np.asarray(values) for name, values in arrays.items() if name in sizes}
+    assignment = target.assignment
+    if assignment is not None:
+        count, nodes = assignment.num_motives, len(assignment.tree.parent)
+        sizes |= {
+            "motives_motive": (len(assignment.segments.state),),
+            "motives_rows": (nodes, count + 1, count),
+            "motives_stickiness": (assignment.num_roots,),
+            "motives_concentration": (assignment.num_roots, len(assignment.levels)),
+        }
+    known = {name: np.asarray(arrays.get(name, ())) for name in sizes if name in arrays or name.startswith("motives_")}
     wrong = [name for name, values in known.items() if values.shape[1:] != sizes[name] or values.dtype.kind not in "if"]
     chosen = known.get("actions", np.zeros(1))
-    if wrong or chosen.min() < 0 or chosen.max() >= actions:
+    if not wrong and (chosen.min() < 0 or chosen.max() >= actions):
+        wrong = ["actions"]
+    if not wrong and assignment is not None and not _are_motives(known, assignment.num_motives):
+        wrong = ["motives_motive"]
+    if wrong:
         raise InputError(
-            f"start cannot be gone on from: {(wrong or ['actions'])[0]!r} of its sampler does not fit this model and "
-            "these data."
+            f"start cannot be gone on from: {wrong[0]!r} of its sampler does not fit this model and these data."
         )
+
+
+def _are_motives(known: dict[str, np.ndarray], count: int) -> bool:
+    """Whether these are motives, rows of probabilities, and numbers κ and ν, as compiled loops take for granted."""
+    motive, rows = known["motives_motive"], known["motives_rows"]
+    numbers = np.concatenate([known["motives_stickiness"].ravel(), known["motives_concentration"].ravel()])
+    are_whole = motive.dtype.kind == "i" and bool(((motive >= 0) & (motive < count)).all())
+    are_rows = bool(((rows > 0) & (rows <= 1)).all())
+    return are_whole and are_rows and bool((np.isfinite(numbers) & (numbers >= 0)).all())
 
 
 def check_moves_rewards_alone(method: Any, target: Target) -> None:
