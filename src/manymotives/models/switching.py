@@ -50,15 +50,15 @@ class Switching(Recorded):
             )
         if self.by not in (EVERYWHERE, STATE):
             raise InputError(f'Switching: by must be "everywhere" or "state"; found {quoted(self.by)}.')
-        if isinstance(self.stickiness, Prior) or not _is_zero(self.stickiness):
+        if isinstance(self.stickiness, Prior):
             check_parameter(self.stickiness, "Switching: stickiness", "positive")
+        else:
+            check_parameter(self.stickiness, "Switching: stickiness", "real")
+            if np.any(np.asarray(self.stickiness, dtype=float) < 0):
+                raise InputError(f"Switching: stickiness must not be negative; found {quoted(self.stickiness)}.")
         check_parameter(self.concentration, "Switching: concentration", "positive")
         for word in ("stickiness", "concentration"):
             value = getattr(self, word)
             parts = value.parameters if isinstance(value, Prior) else (value,)
             if any(np.ndim(part) > 0 for part in parts):
                 raise InputError(f"Switching: {word} must be one number, or one prior; found {quoted(value)}.")
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and value == 0

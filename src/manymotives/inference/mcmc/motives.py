@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from manymotives.errors import InputError
 from manymotives.inference.draws import AssignmentDraws
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.motive_updates import count_choices, resample_rows, update_motives
@@ -79,7 +80,7 @@ class MotiveSampler:
         self.state.motive[:] = np.minimum((rng.random((len(chance), 1)) > chance).sum(axis=1), shares.shape[1] - 1)
         self.count_choices(target.counts)
         resample_rows(rng, self.segments, self.tree, self.state)
-        return peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), SCORING).tasks
+        return _towards_modes(target, np.ascontiguousarray(tasks), hyper)
 
     def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
         """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models."""
@@ -156,6 +157,22 @@ class MotiveSampler:
         """What is needed to resume."""
         names = ("motive", "rows", "stickiness", "concentration")
         return {f"motives_{name}": getattr(self.state, name).copy() for name in names}
+
+
+def _towards_modes(target: Target, tasks: np.ndarray, hyper: np.ndarray) -> np.ndarray:
+    """Coordinates nearer to the modes, given the motives; as they are where choices are too certain for any slope."""
+    found = target.log_likelihood(tasks, np.arange(target.num_tasks))
+    if not np.isfinite(found).all():
+        raise InputError(
+            f"the choices of {target.tasks[int(np.flatnonzero(~np.isfinite(found))[0])]!r} are impossible "
+            "(log-likelihood −∞) where a chain begins, whatever the motives. Is the inverse temperature far too large?"
+        )
+    try:
+        with np.errstate(all="ignore"):
+            nearer = peaks(target, target.parameters(hyper)[target.group], tasks, SCORING).tasks
+    except (InputError, np.linalg.LinAlgError):  # steps that are no numbers
+        return tasks
+    return np.where(np.isfinite(nearer).all(axis=1, keepdims=True), nearer, tasks)
 
 
 def replace_units(segments: Segments) -> Segments:
