@@ -75,6 +75,15 @@ def harmed(name, harm):
     return name
 
 
+def switching(switches=None, **choices):
+    """A model with motives that switch."""
+    return mm.RewardPolicyModel(switching=switches or mm.Switching(), **choices)
+
+
+def agent(transitions=((0.9, 0.1), (0.2, 0.8)), start=None, rule=None):
+    return mm.worlds.SwitchingAgent(rule or mm.Softmax(1.0), transitions, start)
+
+
 def lost():
     """A posterior whose sampler stands where this model cannot be."""
     posterior = fit(mm.RewardPolicyModel())
@@ -209,6 +218,46 @@ MODELS = {
     ),
     "recovering the other model": lambda: mm.recover(mm.PolicyOptimalityModel(np.eye(3)), CHAIN),
     "a truth of another kind": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, truth=mm.PolicyOptimalityModel()),
+    # ---- motives that switch
+    "no motives": lambda: mm.Switching(motives=0),
+    "half a motive": lambda: mm.Switching(motives=2.5),
+    "switching by the hour": lambda: mm.Switching(by="hour"),
+    "a negative stickiness": lambda: mm.Switching(stickiness=-1.0),
+    "a stickiness that may be negative": lambda: mm.Switching(stickiness=mm.Normal(mean=0.0, scale=1.0)),
+    "a stickiness for each motive": lambda: mm.Switching(stickiness=[1.0, 2.0]),
+    "no concentration": lambda: mm.Switching(concentration=0.0),
+    "a prior for each state": lambda: mm.Switching(concentration=mm.Gamma(shape=[1.0, 2.0], rate=1.0)),
+    "switching in words": lambda: mm.RewardPolicyModel(switching="often"),
+    "switching where dynamics are not known": lambda: mm.fit(
+        switching(), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA, QUICK
+    ),
+    "switching by importance sampling": lambda: fit(switching(), mm.MonteCarlo(draws=50)),
+    "switching by nested importance sampling": lambda: fit(switching(), mm.NestedMonteCarlo(draws=50)),
+    "switching at first sight": lambda: fit(switching(), mm.EmpiricalBayes()),
+    "switching on a device": lambda: fit(switching(), mm.HMC(device="cpu")),
+    "a silent task that switches, alone": lambda: mm.fit(
+        switching(sharing=mm.Separate()), ROOMS, read(choices(action=["on", "back", None]))
+    ),
+    "impossible choices, whatever the motive": lambda: fit(replace(IMPOSSIBLE, switching=mm.Switching())),
+    "motives of what kind": lambda: fit(switching()).motives(kind="likely"),
+    "motives of somebody else": lambda: fit(switching()).motives(CHAIN_DATA.pooled()),
+    "motives in another place": lambda: fit(switching()).motives(read(choices())),
+    "contrasts of motives": lambda: fit(switching()).to_frame("task"),
+    "motives of everybody, one by one": lambda: fit(switching(sharing=mm.Pooled())).to_frame(tasks=["ann"]),
+    "motives without features": lambda: fit(switching()).weights,
+    "an agent without a rule": lambda: agent(rule="softmax"),
+    "an agent with chances in words": lambda: agent([["often", "never"]]),
+    "an agent with too few rows": lambda: agent([[0.5, 0.5]]),
+    "an agent with too many axes": lambda: agent(np.ones((1, 1, 1, 1, 1))),
+    "an agent that may do nothing": lambda: agent([[0.5, 0.2], [0.5, 0.5]]),
+    "an agent that begins elsewhere": lambda: agent(start=[0.2, 0.3, 0.5]),
+    "an agent for other states": lambda: mm.simulate(CHAIN, np.ones((2, 3)), agent(np.full((4, 2, 2), 0.5)), steps=5),
+    "an agent with one reward for two motives": lambda: mm.simulate(CHAIN, np.ones(3), agent(), steps=5),
+    "a truth that does not switch": lambda: mm.calibrate(switching(), CHAIN, truth=mm.RewardPolicyModel()),
+    "calibrating motives where dynamics are not known": lambda: mm.calibrate(
+        switching(), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9)
+    ),
+    "recovering motives that switch": lambda: mm.recover(switching(), CHAIN),
     # ---- posteriors
     "no such file": lambda: mm.load("nowhere.nc"),
     "a file that is no posterior": lambda: mm.load(in_file("notes.nc", b"hello")),

@@ -216,3 +216,55 @@ def test_one_inverse_temperature_for_each_task():
 def test_simulations_that_make_no_sense_are_refused(rewards, options):
     with pytest.raises(mm.errors.InputError):
         mm.simulate(mm.worlds.Chain(), rewards, mm.Softmax(1.0), **{"steps": 3} | options)
+
+
+# ---- motives that switch -----------------------------------------------------------------------------------------
+
+CHANCES = np.array([[[0.9, 0.1], [0.3, 0.7]], [[0.5, 0.5], [0.5, 0.5]], [[0.2, 0.8], [1.0, 0.0]]])  # by state
+
+
+def three_states():
+    return mm.worlds.DirichletMDP(states=3, actions=3, seed=2, discount=0.8)
+
+
+def test_an_agent_with_one_motive_does_what_its_rule_does():
+    rewards = np.random.default_rng(0).normal(size=(2, 3))
+    plain = mm.simulate(three_states(), rewards, mm.SoftOptimal(2.0), steps=30, episodes=3, seed=4)
+    agent = mm.worlds.SwitchingAgent(mm.SoftOptimal(2.0), [[1.0]])
+    found, motives = mm.simulate(three_states(), rewards[:, None], agent, steps=30, episodes=3, seed=4)
+    assert_equal_arrays(arrays(found), arrays(plain))
+    assert motives.shape == found.state.shape
+    assert (motives == 0).all()
+
+
+def test_motives_follow_each_other_and_act_as_they_should():
+    """Next motives by the state that is left, first ones by the start, choices by each motive's own policy."""
+    environment, rule = three_states(), mm.Softmax(np.array([1.0, 3.0]))
+    rewards = np.random.default_rng(1).normal(size=(2, 3))
+    agent = mm.worlds.SwitchingAgent(rule, CHANCES, start=[0.2, 0.8])
+    found, motives = mm.simulate(environment, rewards, agent, steps=40, episodes=400, seed=5)
+    follows = np.flatnonzero(found.follows)
+    moved = np.zeros((3, 2, 2))
+    np.add.at(moved, (found.state[follows - 1], motives[follows - 1], motives[follows]), 1)
+    assert p_value(moved.reshape(6, 2), CHANCES.reshape(6, 2)) > SIGNIFICANCE
+    assert p_value(np.bincount(motives[found.step == 0], minlength=2)[None], [[0.2, 0.8]]) > SIGNIFICANCE
+    policies = rule.policies(environment, rewards)
+    for motive in range(2):
+        chosen = np.zeros((3, 3))
+        np.add.at(chosen, (found.state[motives == motive], found.action[motives == motive]), 1)
+        assert p_value(chosen, policies[motive]) > SIGNIFICANCE
+        assert p_value(chosen, policies[1 - motive]) < 1e-12  # the test would see another motive's
+
+
+def test_each_task_may_switch_in_its_own_way():
+    rewards = np.random.default_rng(1).normal(size=(2, 2, 3))
+    own = np.array([[[[1.0, 0.0], [0.0, 1.0]]], [[[0.0, 1.0], [1.0, 0.0]]]])  # one for good; another at every step
+    agent = mm.worlds.SwitchingAgent(mm.Softmax(1.0), own, start=[1.0, 0.0])
+    found, motives = mm.simulate(three_states(), rewards, agent, steps=8, seed=6)
+    assert (motives[found.task == 0] == 0).all()
+    assert motives[found.task == 1].tolist() == [0, 1] * 4
+    alone, first = mm.simulate(
+        three_states(), rewards[:1], mm.worlds.SwitchingAgent(mm.Softmax(1.0), own[0], [1.0, 0.0]), steps=8, seed=6
+    )
+    assert_equal_arrays(arrays(alone), arrays(found, 0))
+    assert np.array_equal(first, motives[found.task == 0])

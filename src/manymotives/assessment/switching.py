@@ -46,7 +46,9 @@ def switching_replications(
 ) -> Replication:
     """Simulated data sets of so many tasks and steps: truth drawn from `source`, inferred with `model`."""
     if model.switching is None or source.switching is None:
-        raise InputError("truth and model must both switch between motives, or neither: compare Switching(motives=1).")
+        raise InputError(
+            "truth and model must both switch between motives, or neither. One motive for good is Switching(motives=1)."
+        )
     if isinstance(environment, DynamicsBelief):
         raise InputError("motives that switch are calibrated in a known environment: give belief.mean.")
     count, names = int(source.switching.motives), tuple(range(tasks))
