@@ -5,6 +5,7 @@ refused below FAILURE / 8.
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ FAILURE = 0.01
 SHARINGS = {"Pooled": mm.Pooled(), "Separate": mm.Separate(), "Hierarchical": mm.Hierarchical()}
 SHORT = mm.Gibbs(chains=1, draws=30, warmup=40, thin=5)
 LONG = mm.HMC(chains=1, draws=40, warmup=60, thin=4, max_rounds=1)
+PATIENT = mm.Gibbs(chains=1, draws=40, warmup=60, thin=20)  # motives of tasks by state change slowly: ranks show it
 SIZE = {"tasks": 3, "steps": 20, "progress": False}
 GAMMA = mm.Gamma(shape=2.0, rate=0.3)
 
@@ -40,11 +42,16 @@ def test_the_truth_is_one_more_draw():
     assert found.p_value > FAILURE, found
 
 
+CASES = list(enumerate(itertools.product(SHARINGS, ["everywhere", "state"])))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("sharing", "by"), list(itertools.product(SHARINGS, ["everywhere", "state"])))
-def test_the_truth_is_one_more_draw_of_five_hundred(sharing, by):
-    found = mm.calibrate(switching_model(sharing, by), TRIANGLE, LONG, seeds=seeds_from(42, 500), **SIZE)
-    print(sharing, by, found, sep="\n")
+@pytest.mark.parametrize(("number", "case"), CASES)
+def test_the_truth_is_one_more_draw_of_five_hundred(number, case):
+    """Seeds of their own: with the same ones, truth would switch at the same steps in all cases."""
+    method = PATIENT if case[0] == "Hierarchical" else LONG
+    found = mm.calibrate(switching_model(*case), TRIANGLE, method, seeds=seeds_from(50 + number, 500), **SIZE)
+    print(*case, found, sep="\n")
     assert found.p_value > FAILURE / 8, found
 
 
@@ -54,7 +61,7 @@ def test_other_numbers_of_motives_rewards_and_rules_are_calibrated(motives):
     switching = mm.Switching(motives, by="state", stickiness=0.0, concentration=mm.HalfNormal(scale=5.0))
     choice = mm.SoftOptimal(mm.Gamma(shape=4.0, rate=1.0), lapse=mm.Beta(alpha=1.0, beta=9.0))
     model = mm.RewardPolicyModel(mm.DirichletReward(mm.Gamma(shape=3.0, rate=2.0)), choice, switching=switching)
-    found = mm.calibrate(model, TRIANGLE, LONG, seeds=seeds_from(43, 300), **SIZE)
+    found = mm.calibrate(model, TRIANGLE, replace(PATIENT, thin=30), seeds=seeds_from(43, 200), **SIZE)
     print(motives, found, sep="\n")
     assert found.p_value > FAILURE / 8, found
 
