@@ -252,7 +252,7 @@ SHARINGS = [mm.Pooled(), mm.Hierarchical(), mm.Separate()]
 REWARDS = [FEATURES, mm.DirichletReward(), mm.GaussianReward(on="state_action")]
 
 
-@pytest.mark.parametrize(("sharing", "reward", "by"), in_turn(SHARINGS, REWARDS, ["everywhere", "state"], every=4))
+@pytest.mark.parametrize(("sharing", "reward", "by"), in_turn(SHARINGS, REWARDS, ["everywhere", "state"], every=9))
 def test_every_kind_of_model_has_a_whole_page(sharing, reward, by, tmp_path):
     posterior = fitted(sharing, by, reward)
     page = Page(mm.report(posterior, tmp_path / "page.html").read_text(encoding="utf-8"))

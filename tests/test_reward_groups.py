@@ -53,6 +53,7 @@ def test_the_prior_density_is_that_of_shared_scales():
     np.testing.assert_allclose(target.rewards(u)[0], u[0, :, :3] @ FEATURES.T + u[0, :, 3:], rtol=1e-12)
 
 
+@pytest.mark.long
 def test_three_samplers_agree():
     reward = mm.GaussianReward(FEATURES, mean=0.0, groups=["where", "where", "sound"], residual=True, names=NAMES)
     model, *data = a_problem(reward)

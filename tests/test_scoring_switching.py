@@ -47,9 +47,13 @@ def test_motives_that_switch_predict_better_than_those_that_do_not(choices, hold
     assert (score <= 0).all()
 
 
-def test_predictions_do_not_know_what_they_predict(choices):
+@pytest.fixture(scope="module")
+def posterior(choices):
+    return mm.fit(MODEL, PLACE, choices, QUICK, seed=0, progress=False)
+
+
+def test_predictions_do_not_know_what_they_predict(choices, posterior):
     """What is chosen later in a held-out episode changes no prediction before it, to the last bit."""
-    posterior = mm.fit(MODEL, PLACE, choices, QUICK, seed=0, progress=False)
     late = np.arange(len(choices.action)) >= 40
     other = replace(choices, action=np.where(late, 1 - choices.action, choices.action))
     before, after = (posterior.log_predictions(each) for each in (choices, other))
@@ -61,7 +65,6 @@ def test_predictions_do_not_know_what_they_predict(choices):
     assert np.array_equal(filtered[:40], honest[:40])
 
 
-def test_draws_of_motives_cannot_be_reweighted(choices):
-    posterior = mm.fit(MODEL, PLACE, choices, QUICK, seed=0, progress=False)
+def test_draws_of_motives_cannot_be_reweighted(posterior):
     with pytest.raises(ValueError, match="cannot be reweighted"):
         mm.score(posterior, method="psis", progress=False)
