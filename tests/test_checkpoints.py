@@ -66,6 +66,7 @@ def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
     np.testing.assert_array_equal(saved.rewards, whole.rewards)
 
 
+@pytest.mark.long
 def test_importance_samplers_run_in_seeded_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.fitting.checkpoints.FIXED", {mm.NestedMonteCarlo: 30})
     method = mm.NestedMonteCarlo(draws=80, inner=5)

@@ -102,7 +102,7 @@ def test_the_package_is_a_program_too_and_leaves_jax_as_it_was():
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
 @pytest.mark.parametrize(
     ("way", "module"),
-    [("module", "numpy"), pytest.param("script", "numpy", marks=pytest.mark.long), ("script", "typer")],
+    [("script", "typer"), *(pytest.param(way, "numpy", marks=pytest.mark.long) for way in ("module", "script"))],
 )
 def test_ctrl_c_during_the_imports_is_one_line(way, module, tmp_path):
     script = tmp_path / "manymotives"

@@ -62,6 +62,7 @@ def test_plans_inside_jit_and_vmap_are_the_same():
     np.testing.assert_allclose(inside, mm.plan(environment, rewards).q, atol=EXACT)
 
 
+@pytest.mark.long
 def test_temperatures_and_starts_can_be_traced_beside_plain_rewards():
     environment = mm.worlds.Labyrinth(levels=2)  # most actions exist only in some states
     reward = np.random.default_rng(0).normal(size=8)

@@ -78,6 +78,7 @@ def test_another_stickiness_is_seen():
     assert found.p_values["switches"] < 0.01
 
 
+@pytest.mark.long
 def test_motives_that_are_never_drawn_again_are_seen(monkeypatch):
     """Rows and rewards are, given the motives with which a chain began; likelihoods, which nobody computes, are not."""
 

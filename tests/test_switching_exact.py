@@ -121,9 +121,9 @@ def test_the_gradient_with_motives_summed_out_is_that_of_expected_counts(soft):
 @pytest.mark.parametrize(
     ("method", "by"),
     [
-        (mm.HMC, "everywhere"),
         (mm.HMC, "state"),
         (mm.Gibbs, "state"),
+        pytest.param(mm.HMC, "everywhere", marks=pytest.mark.long),
         pytest.param(mm.Gibbs, "everywhere", marks=pytest.mark.long),
         pytest.param(mm.Metropolis, "everywhere", marks=pytest.mark.long),
         pytest.param(mm.Metropolis, "state", marks=pytest.mark.long),

@@ -82,7 +82,7 @@ def test_motives_permuted_give_the_same_labelled_posterior(raw, sharing, by):
 
 
 @pytest.mark.parametrize(
-    "method", [mm.HMC, *(pytest.param(each, marks=pytest.mark.long) for each in (mm.Gibbs, mm.Metropolis))]
+    "method", [pytest.param(each, marks=pytest.mark.long) for each in (mm.HMC, mm.Gibbs, mm.Metropolis)]
 )
 def test_runs_in_parts_are_runs_in_one(method, tmp_path):
     sharing, by = {mm.HMC: ("Hierarchical", "state"), mm.Gibbs: ("Separate", "state")}.get(method, ("Pooled", BYS[0]))

@@ -18,13 +18,13 @@ from tables_at_random import ENV, GOOD, frames, read_all, read_frame, tables
 FOLDER = Path(tempfile.mkdtemp())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(content=tables(), kind=st.sampled_from([".csv", ".tsv", ".txt", ".parquet"]))
 def test_odd_tables_are_read_or_refused_in_words(content, kind):
     read_all(content, FOLDER, kind)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(frame=frames(), choice=st.integers(0, 209))
 @pytest.mark.filterwarnings("error")
 def test_odd_data_frames_are_read_or_refused_in_words(frame, choice):
