@@ -85,10 +85,16 @@ def chooser_of(kind: str, names: list[str], word: str) -> Markup | None:
 
 def what_is_told(content: MotiveContent) -> list[str]:
     """What choices can tell of motives, a sentence or two each."""
-    posterior = content.posterior
-    said = [
+    posterior, switching = content.posterior, content.posterior.model.switching
+    number = (
         f"The number of motives, {posterior.num_motives}, was given and not inferred. Whether fewer would predict as "
-        "well is a question for held-out prediction.",
+        "well is a question for held-out prediction."
+    )
+    if switching is not None and switching.is_counted:
+        likely = ", ".join(f"{count} ({share:.0%})" for count, share in posterior.number_of_motives.items())
+        number = f"How many motives are in use, with at least 1 % of all steps, was inferred: {likely}."
+    said = [
+        number,
         "Two motives can be told apart only where they lead to different choices. A motive that is seldom active is "
         "known from few choices, and its intervals are wide.",
     ]
