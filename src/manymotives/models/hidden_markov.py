@@ -165,31 +165,11 @@ def smoothed_motives(segments, rows, log_policies, num_episodes):
     return smoothed, transitions, log_likelihood
 
 
-@compiled
 def log_predictions(segments, rows, log_policies):
-    """log p(a_t | choices before t) [T] of each recorded choice: causal, as nothing that comes later is read."""
-    num_steps, num_motives = len(segments.state), rows.shape[2]
-    state, action, unit, begins, context = (
-        segments.state,
-        segments.action,
-        segments.unit,
-        segments.begins,
-        segments.context,
-    )
-    relative, largest = choice_table(log_policies, num_motives)
-    filtered, predicted, found = np.empty((num_steps, num_motives)), np.empty(num_motives), np.zeros(num_steps)
-    for t in range(num_steps):
-        predict(begins, context, rows, filtered, t, predicted)
-        total = 0.0
-        for k in range(num_motives):
-            if action[t] >= 0:
-                predicted[k] *= relative[unit[t], state[t], action[t], k]
-            total += predicted[k]
-        if action[t] >= 0:
-            found[t] = min(math.log(total), 0.0) + largest[unit[t], state[t], action[t]]
-        for k in range(num_motives):
-            filtered[t, k] = predicted[k] / total
-    return found
+    """log p(a_t | choices before t) [T] of each recorded choice, 0 elsewhere: causal, as nothing later is read."""
+    num_steps = len(segments.state)
+    each = segments._replace(episode=np.arange(num_steps))
+    return filtered_motives(each, rows, log_policies, num_steps)[1]
 
 
 @compiled

@@ -17,13 +17,13 @@ what came after, serves to learn from the training set alone.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.steps import NONE
+from manymotives.models.hidden_markov import Segments, expected_counts, log_predictions, smoothed_motives
 from manymotives.scoring.counts import around, evident_worth
-from manymotives.scoring.forward_backward import backward, forward
 
 STAY, SPREAD = 9.0, 1.0
 CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # tried for c
@@ -49,11 +49,19 @@ class HiddenMarkov:
 
     def log_probability(self, demonstrations: Demonstrations) -> Float[np.ndarray, " rows"]:
         """log p of what was chosen in each row, given what was chosen before in its episode; no number elsewhere."""
-        rows = Rows.of(demonstrations, np.ones(len(demonstrations.state), dtype=bool))
-        found = np.empty(len(rows.state))
-        known = np.empty((len(rows.state), len(self.initial)))
-        forward(*rows.columns, self.policies, self.transitions, self.initial, known, found)
+        segments = _segments(demonstrations, np.ones(len(demonstrations.state), dtype=bool))
+        found = log_predictions(segments, self.rows, self.log_policies)
         return np.where(demonstrations.action == NONE, np.nan, found)
+
+    @property
+    def log_policies(self) -> Float[np.ndarray, "K S A"]:
+        with np.errstate(divide="ignore"):
+            return np.log(self.policies)
+
+    @property
+    def rows(self) -> Float[np.ndarray, "1 K+1 K"]:
+        """By which hidden states follow each other; last, by which they begin."""
+        return np.vstack([self.transitions, self.initial])[None]
 
 
 def fitted_hidden_markov(
@@ -79,40 +87,30 @@ def fitted_hidden_markov(
     return training.improved(training.begun(num_policies, seed, concentration), LIMIT)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+def _segments(demonstrations: Demonstrations, trains: Bool[np.ndarray, " rows"]) -> Segments:
     """Visited states in order, each of a segment up to the last one that something is learnt from."""
-
-    begins: Bool[np.ndarray, " used"]
-    state: Int[np.ndarray, " used"]
-    action: Int[np.ndarray, " used"]  # NONE: not recorded, or not to be learnt from
-
-    @classmethod
-    def of(cls, demonstrations: Demonstrations, trains: Bool[np.ndarray, " rows"]) -> "Rows":
-        begins = ~demonstrations.follows | (np.diff(demonstrations.episode, prepend=NONE) != 0)
-        segment = np.cumsum(begins) - 1
-        row = np.arange(len(begins))
-        last = np.full(int(begins.sum()), NONE)
-        np.maximum.at(last, segment[trains], row[trains])
-        used = row <= last[segment]  # after it nothing is known of the segment, and nothing is to be learnt
-        action = np.where(trains, demonstrations.action, NONE)
-        return cls(begins[used], demonstrations.state[used], action[used])
-
-    @property
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.begins, self.state, self.action
+    begins = ~demonstrations.follows | (np.diff(demonstrations.episode, prepend=NONE) != 0)
+    segment = np.cumsum(begins) - 1
+    row = np.arange(len(begins))
+    last = np.full(int(begins.sum()), NONE)
+    np.maximum.at(last, segment[trains], row[trains])
+    used = row <= last[segment]  # after it nothing is known of the segment, and nothing is to be learnt
+    action = np.where(trains, demonstrations.action, NONE)[used].astype(np.int64)
+    nobody = np.zeros(len(action), dtype=np.int64)  # tasks, episodes and places are all alike here
+    state = demonstrations.state[used].astype(np.int64)
+    return Segments(state, action, unit=nobody, task=nobody, episode=nobody, begins=begins[used], context=nobody)
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
     """What is learnt from: rows, and the policy of everybody."""
 
-    rows: Rows
+    rows: Segments
     pooled: Float[np.ndarray, "S A"]
 
     @classmethod
     def of(cls, environment: Environment, demonstrations: Demonstrations, trains: np.ndarray) -> "Training":
-        rows = Rows.of(demonstrations, trains & (demonstrations.action != NONE))
+        rows = _segments(demonstrations, trains & (demonstrations.action != NONE))
         counts = _counted(rows.state, rows.action, environment.available.shape)
         uniform = environment.available / np.maximum(environment.available.sum(axis=1, keepdims=True), 1)
         return cls(rows, around(counts, uniform, evident_worth(counts, uniform)))
@@ -135,18 +133,16 @@ class Training:
     def improved(self, model: HiddenMarkov, limit: int) -> HiddenMarkov:
         """By steps of EM, until they gain nothing or there were so many."""
         choices = int((self.rows.action != NONE).sum())
-        known, each = np.empty((len(self.rows.state), len(model.initial))), np.empty(len(self.rows.state))
         before = -np.inf
         for step in range(limit + 1):
-            likelihood = forward(*self.rows.columns, model.policies, model.transitions, model.initial, known, each)
-            objective = likelihood + self._log_prior(model)
+            smoothed, moves, likelihood = smoothed_motives(self.rows, model.rows, model.log_policies, 1)
+            objective = float(likelihood[0]) + self._log_prior(model)
             model = replace(model, objective=objective, converged=objective - before <= ENOUGH * choices)
             if model.converged or step == limit:
                 break
             before = objective
-            expected = np.zeros(model.policies.shape), np.zeros(model.transitions.shape), np.zeros(model.initial.shape)
-            backward(*self.rows.columns, model.transitions, known, *expected)
-            model = self._likeliest(*expected, model.concentration)
+            chosen = expected_counts(self.rows, smoothed, 1, *self.pooled.shape)
+            model = self._likeliest(chosen, moves[0, :-1], moves[0, -1], model.concentration)
         return model
 
     def _likeliest(
