@@ -59,7 +59,7 @@ class HiddenMarkov:
             return np.log(self.policies)
 
     @property
-    def rows(self) -> Float[np.ndarray, "1 K+1 K"]:
+    def rows(self) -> Float[np.ndarray, "1 R K"]:
         """By which hidden states follow each other; last, by which they begin."""
         return np.vstack([self.transitions, self.initial])[None]
 
