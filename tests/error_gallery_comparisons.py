@@ -60,6 +60,8 @@ def nobody_there():
 COMPARISONS = {
     # ---- scores
     "holding out half": lambda: score(hold_out="half"),
+    "holding out another past": lambda: score(hold_out=("tasks", "their past")),
+    "episodes with their own past": lambda: score(hold_out=("episodes", "own past")),
     "one fold": lambda: score(hold_out=("episodes", 1)),
     "a score of nothing": lambda: score("MRP"),
     "a score by a word": lambda: score(method="hmc", beside=[]),

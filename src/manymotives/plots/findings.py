@@ -111,11 +111,16 @@ def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
 
 
 def model_names(table: Any) -> list[str]:
-    """What the models are called; with how many of its own episodes a held-out subject had shown, if that is told."""
+    """What the models are called; with how many of its own episodes a held-out subject had shown, if that is told.
+
+    Models with a subject's own past have seen all that it had shown, which is another number at each choice.
+    """
     if "own_episodes" not in table:
         return [str(name) for name in table["model"]]
     return [
-        f"{name}, after {int(shown)} episode{'s' if shown != 1 else ''}" if shown == shown else str(name)
+        f"{name}, after {int(shown)} episode{'s' if shown != 1 else ''}"
+        if shown == shown and not str(name).endswith("own past")
+        else str(name)
         for name, shown in zip(table["model"], table["own_episodes"])
     ]
 

@@ -118,6 +118,16 @@ class Score:
 
     # ---- words ---------------------------------------------------------------------------------------------
 
+    @property
+    def note(self) -> str | None:
+        """What must be said beside the table, where not all models had the same to learn from."""
+        if not self.settings.get("own_past"):
+            return None
+        return (
+            'Models named "… own past" had more to learn from than the others: also what the same agent did before the '
+            "choice that they predict, in its earlier episodes and in the same one."
+        )
+
     def __repr__(self) -> str:
         what = {"episodes": "held-out episodes", "tasks": "held-out tasks"}[self.hold_out]
         table = self.table
@@ -125,13 +135,16 @@ class Score:
         head = f"Prediction of {what}: {choices:,} choices of {tasks} tasks, in nats a choice"
         shown = table.drop(columns=["choices", "tasks"]).round(4).to_string(index=False)
         rests = [] if self.basis is None else [f"of {self.basis}"]
-        return "\n".join([head, *rests, shown, *(f"  ! {warning}" for warning in self.warnings)])
+        notes = [] if self.note is None else [self.note]
+        return "\n".join([head, *rests, shown, *notes, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
         table = self.table.round(4).to_html(index=False)
         rests = "" if self.basis is None else f"<p>Of {escape(str(self.basis))}.</p>"
-        return f"<p>{escape(repr(self).splitlines()[0])}</p>{rests}{f'<ul>{warnings}</ul>' if warnings else ''}{table}"
+        note = "" if self.note is None else f"<p>{escape(self.note)}</p>"
+        warned = f"<ul>{warnings}</ul>" if warnings else ""
+        return f"<p>{escape(repr(self).splitlines()[0])}</p>{rests}{warned}{table}{note}"
 
 
 def _mean_and_error(each: pd.Series, choices: pd.Series) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.scoring.cells import Cells
 from manymotives.scoring.counts import Smoothing, count_models
-from manymotives.scoring.histories import LONGER_HISTORY, BackOff, Histories
+from manymotives.scoring.histories import LONGER_HISTORY, OWN_PAST, BackOff, Histories
 from manymotives.scoring.prediction import NOT_ASKED, Prediction
 from manymotives.scoring.splits import Split
 
@@ -25,6 +25,7 @@ class Book:
     demonstrations: Demonstrations
     splits: tuple[Split, ...]
     hold_out: str
+    own_past: bool = False  # whether rows are added that also learn from a held-out task's own past
     sums: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     ways: list[dict[str, Any]] = field(default_factory=list)
     orders: set[int] = field(default_factory=set)  # how far back counts with longer history looked, in some split
@@ -52,7 +53,7 @@ class Book:
         return self.demonstrations.num_tasks
 
     def add_count_models(self, tuning: list[np.ndarray] | None = None) -> None:
-        """Uniform, counts, counts with history, and with a longer one.
+        """Uniform, counts, counts with history, and with a longer one; the last also with own past, if that is asked.
 
         `tuning`: rows for each split, from which to choose the smoothing, where it would take too long to choose it
         for each training set; no more than what trains.
@@ -73,6 +74,11 @@ class Book:
                 self._count(name, number, table)
             self.add_rows(LONGER_HISTORY, number, histories.log_probability(split.trains, split.tested, back_off))
             self.orders.add(back_off.order)
+            if self.own_past:
+                rows = split.trains if tuning is None else tuning[number]
+                back_off = histories.tuned(rows, self.hold_out, own_past=True)
+                predicted = histories.log_probability(split.trains, split.tested, back_off, own_past=True)
+                self.add_rows(OWN_PAST, number, predicted)
 
     def add(self, name: str, number: int, prediction: Prediction) -> None:
         """What a model predicts for split `number`."""

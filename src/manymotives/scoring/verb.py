@@ -38,7 +38,7 @@ def score(
     demonstrations: Demonstrations | None = None,
     method: Method | str | None = None,
     *,
-    hold_out: str | tuple[str, int | Sequence[int]] = "episodes",
+    hold_out: str | tuple[str, int | str | Sequence[int]] = "episodes",
     beside: Scored | Sequence[Scored] | Mapping[str, Scored] | None = None,
     seed: int = 0,
     progress: bool | Progress = True,
@@ -64,14 +64,17 @@ def score(
         "episodes": each task's episodes are dealt out into five folds; learn from the other folds. ("episodes", 3):
         three folds. "tasks": learn from the other tasks, and predict a new one from their population.
         ("tasks", (0, 1, 4)): after it has shown none, one and four episodes of its own, a table each; the episodes
-        after the largest number are predicted, the same for all.
+        after the largest number are predicted, the same for all. ("tasks", "own past"): as "tasks", and the table also
+        has models that learn, as they go, from what the held-out task itself did before the choice they predict, in its
+        earlier episodes and in the same one. These rows are named "… own past", and there is one of counts with
+        longer history. All other rows are as under "tasks". Models whose motives do not switch have no such row.
     beside
         Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
         models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
         it only switching?
     """
-    hold_out, folds, first = _checked_hold_out(hold_out)
+    hold_out, folds, first, own_past = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:
         raise InputError(f'method must be a method, such as mm.Gibbs(), or the word "psis"; found {quoted(method)}.')
     refits = not isinstance(method, str)
@@ -100,7 +103,7 @@ def score(
     else:
         splits, warnings = by_each_episode(demonstrations), ()
     warnings += _twin_warnings(contenders, environment, demonstrations)
-    book = Book(environment, demonstrations, splits, hold_out)
+    book = Book(environment, demonstrations, splits, hold_out, own_past)
     dynamics_of = {each.name: each.dynamics(dynamics) for each in contenders}
     basis = Basis.of(dynamics_of, demonstrations, book.held_out, book.held_out & book.is_choice)
     warnings += basis_warnings(dynamics, demonstrations, basis)
@@ -127,6 +130,8 @@ def score(
     settings: dict[str, Any] = {"seed": seed, "refits": refits, "orders_of_history": sorted(book.orders)}
     if hold_out == "tasks":
         settings["first"] = list(first)
+        if own_past:
+            settings["own_past"] = True
     elif refits:
         settings["folds"] = folds
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
@@ -322,21 +327,30 @@ def _shared_data(
     return environment, demonstrations
 
 
-def _checked_hold_out(hold_out: Any) -> tuple[str, int, tuple[int, ...]]:
-    """What is held out, in how many folds of episodes, and how many of its own a held-out task has shown."""
+def _checked_hold_out(hold_out: Any) -> tuple[str, int, tuple[int, ...], bool]:
+    """What is held out; folds of episodes; of tasks, how many of their own were shown, and whether with own past."""
     given, detail = hold_out if isinstance(hold_out, tuple) and len(hold_out) == 2 else (hold_out, None)
     what = given if isinstance(given, str) else ""
     numbers: Any = (detail,) if isinstance(detail, int | np.integer) else detail
     if what in ("episodes", "tasks") and numbers is None:
-        return what, FOLDS, (0,)
+        return what, FOLDS, (0,), False
+    own_past = isinstance(detail, str) and detail == "own past"
+    if what == "tasks" and own_past:
+        return what, FOLDS, (0,), True
+    if what == "episodes" and own_past:
+        raise InputError(
+            'hold_out=("episodes", "own past"): where episodes are held out, models learn from the same task\'s other '
+            'episodes already, earlier and later ones. Hold out tasks: hold_out=("tasks", "own past").'
+        )
     whole = (isinstance(numbers, Sequence) or np.ndim(numbers) == 1) and all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers
     )
     if whole and what == "episodes" and len(numbers) == 1:
-        return what, int(numbers[0]), (0,)
+        return what, int(numbers[0]), (0,), False
     if whole and what == "tasks" and len(numbers):
-        return what, FOLDS, tuple(sorted({int(n) for n in numbers}))
+        return what, FOLDS, tuple(sorted({int(n) for n in numbers})), False
     raise InputError(
         'hold_out must be "episodes" or "tasks"; or either with a number: ("episodes", 3) for three folds, ("tasks", '
-        f"(0, 1, 4)) for tasks that have shown so many episodes before; found {quoted(hold_out)}."
+        '(0, 1, 4)) for tasks that have shown so many episodes before; or ("tasks", "own past") for models that also '
+        f"learn from what a task did before each choice; found {quoted(hold_out)}."
     )

@@ -1,0 +1,173 @@
+"""Held-out tasks with their own past: nothing later is known, numbers are exact, and tables say who knew more."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from manymotives.plots.findings import model_names
+from manymotives.scoring import Score
+from manymotives.scoring.histories import LONGER_HISTORY, OWN_PAST, Histories
+from manymotives.scoring.splits import by_tasks
+from manymotives.scoring.sums import Book
+from scoring_examples import PLACE, PLAIN, demonstrations, score
+
+ROWS = [*PLAIN, OWN_PAST]
+HOLD_OUT = ("tasks", "own past")
+AT_FIRST = "nothing came before"
+
+
+def with_gaps(data, seed=0):
+    """Some choices not recorded, some steps that do not follow the one above."""
+    missing, gap = np.random.default_rng(seed).random((2, len(data.action))) < 0.1
+    return replace(data, action=np.where(missing, -1, data.action), follows=data.follows & ~gap)
+
+
+class Recorded(Book):
+    """A book that keeps what it was given, row by row."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.rows = {}
+
+    def add_rows(self, name, number, log_probability):
+        self.rows[name, number] = log_probability
+        super().add_rows(name, number, log_probability)
+
+
+def predictions(data):
+    """log p by row, of each task's split."""
+    splits, _ = by_tasks(data, (0,))
+    book = Recorded(PLACE, data, splits, "tasks", own_past=True)
+    book.add_count_models()
+    return [book.rows[OWN_PAST, number] for number in range(len(splits))]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The same choices scored with own past and without."""
+    data = with_gaps(demonstrations(tasks=3, episodes=3, steps=8))
+    return data, *(score(data, hold_out=hold_out, beside=()) for hold_out in (HOLD_OUT, "tasks"))
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def contexts(data, row, order):
+    """The state; the state and the one before; …: up to `order` before, and no further than is known."""
+    seen, found = [], []
+    for _ in range(order + 1):
+        if seen and seen[-1] == AT_FIRST:
+            break
+        seen.append(AT_FIRST if row is None else int(data.state[row]))
+        found.append(tuple(seen))
+        row = row - 1 if row is not None and data.follows[row] else None
+    return found
+
+
+def as_it_goes(data, task, back_off):
+    """log p of a task's choices, one after the other: predict by the counts so far, then count."""
+    counts, found = Counter(), {}
+    choices = [int(row) for row in np.flatnonzero(data.action >= 0)]
+    others = [row for row in choices if data.task[row] != task]
+    for row in others + [row for row in choices if data.task[row] == task]:
+        action, here = int(data.action[row]), contexts(data, row, back_off.order)
+        probability = 1 / PLACE.available[data.state[row]].sum()
+        for context, worth in zip(here, back_off.worth):
+            probability = (counts[context, action] + worth * probability) / (counts[context] + worth)
+        if data.task[row] == task:
+            found[row] = math.log(probability)
+        for context in here:
+            counts[context] += 1
+            counts[context, action] += 1
+    return found
+
+
+def test_own_past_is_that_of_a_plain_loop_that_counts_as_it_goes(pair):
+    data, found, _ = pair
+    mine = found.by_task[found.by_task["model"] == OWN_PAST].reset_index(drop=True)
+    histories, rows = Histories.of(PLACE, data), predictions(data)
+    for split in by_tasks(data, (0,))[0]:
+        expected = as_it_goes(data, split.task, histories.tuned(split.trains, "tasks", own_past=True))
+        told = rows[split.task]
+        assert np.array_equal(np.flatnonzero(np.isfinite(told)), list(expected))
+        assert told[list(expected)] == pytest.approx(list(expected.values()), rel=1e-12)
+        line = mine.loc[split.task]
+        assert line["choices"] == len(expected)
+        assert line["log_likelihood"] == pytest.approx(np.mean(list(expected.values())), rel=1e-12)
+
+
+def test_the_other_rows_are_those_of_held_out_tasks_to_the_last_bit(pair):
+    _, found, cold = pair
+    assert list(found.table["model"]) == [*ROWS, "MRP"]
+    for one, two in ((found.table, cold.table), (found.by_task, cold.by_task), (found.how, cold.how)):
+        pd.testing.assert_frame_equal(one[one["model"] != OWN_PAST].reset_index(drop=True), two, check_exact=True)
+    assert (found.hold_out, found.basis) == (cold.hold_out, cold.basis)
+    assert found.settings == cold.settings | {"own_past": True}
+
+
+def test_what_others_never_did_is_learnt_from_its_own_past():
+    """Each task has a state to itself, where it always does the same: a new one can only be guessed, but once."""
+    data = demonstrations(tasks=3, episodes=2, steps=20)
+    data = replace(data, state=data.task, action=data.task)
+    table = score(data, hold_out=HOLD_OUT, beside=()).table.set_index("model")["log_likelihood"]
+    assert table[LONGER_HISTORY] == pytest.approx(math.log(1 / 3), rel=1e-12)
+    assert table[OWN_PAST] > math.log(1 / 3) / 40 - 0.05  # one guess of forty, and a little smoothing
+
+
+# ---- no leak --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+def test_own_past_knows_nothing_of_the_choice_and_of_what_comes_later(share):
+    """Another choice in some row, and other choices and states after it: up to that row all is the same to the bit."""
+    data = with_gaps(demonstrations(tasks=3, episodes=3, steps=8))
+    row = np.arange(len(data.action))
+    before = predictions(data)
+    for task in range(3):
+        mine = np.flatnonzero((data.task == task) & (data.action >= 0))
+        moment = mine[int(share * len(mine))]
+        later = (data.task == task) & (row > moment)
+        state = np.where(later, (data.state + 1) % 3, data.state)
+        action = np.where(later & (data.action >= 0), (data.action + 1) % 3, data.action)
+        after = predictions(replace(data, state=state, action=action))
+        assert np.array_equal(before[task][: moment + 1], after[task][: moment + 1], equal_nan=True)
+        assert not np.array_equal(before[task][moment + 1 :], after[task][moment + 1 :], equal_nan=True)
+        # of the choice itself only what is predicted afterwards may know
+        other = np.where(row == moment, (data.action + 1) % 3, data.action)
+        after = predictions(replace(data, action=other))
+        assert np.array_equal(before[task][:moment], after[task][:moment], equal_nan=True)
+
+
+def test_probabilities_of_what_could_have_been_chosen_add_up_to_one():
+    data = demonstrations(tasks=2, episodes=2, steps=6)
+    for row in (3, 11):
+        tried = [replace(data, action=np.where(np.arange(24) == row, a, data.action)) for a in range(3)]
+        assert sum(math.exp(predictions(each)[0][row]) for each in tried) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_coin_flips_cannot_be_predicted_from_ones_own_past():
+    data = demonstrations(temperature=0.0, tasks=12, episodes=3, steps=12)
+    table = score(data, hold_out=HOLD_OUT, beside=()).table.set_index("model")
+    luck = 3 * table.loc[OWN_PAST, "standard_error"]  # three standard errors: once in 700
+    assert table.loc[OWN_PAST, "log_likelihood"] < np.log(1 / 3) + luck
+
+
+# ---- files, words and the command line ------------------------------------------------------------------------------
+
+
+def test_a_score_says_that_some_models_had_more_to_learn_from(pair, tmp_path):
+    _, found, cold = pair
+    assert cold.note is None
+    assert found.note.startswith('Models named "… own past" had more to learn from than the others')
+    found.save(tmp_path / "score.json")
+    back = Score.load(tmp_path / "score.json")
+    assert (back.settings, back.note) == (found.settings, found.note)
+    pd.testing.assert_frame_equal(back.table, found.table)
+    assert found.note in repr(back)
+    assert "<p>Models named &quot;… own past&quot; had more" in back._repr_html_()
+    assert "had more to learn" not in repr(cold) + cold._repr_html_()
+    assert model_names(found.table)[-3:] == [f"{LONGER_HISTORY}, after 0 episodes", OWN_PAST, "MRP, after 0 episodes"]
