@@ -232,6 +232,11 @@ def test_compare_speaks_to_machines(runs):
     [
         (["mrp.nc", "other.nc"], "other was fitted to other choices"),
         (["mrp.nc", "--first", "one"], "--first takes numbers"),
+        (
+            ["mrp.nc", "--own-past"],
+            "--own-past is about new subjects, and what each did before its choices: add --hold",
+        ),
+        (["mrp.nc", "--own-past", "--hold-out", "subjects", "--first", "0,1"], "--own-past and --first 0,1 cannot be"),
         (["nowhere.nc"], "there is no file"),
         (["mrp.nc", "--out", "score.xlsx"], "must end in .json or .csv"),
     ],

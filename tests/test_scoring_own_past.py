@@ -1,5 +1,6 @@
 """Held-out tasks with their own past: nothing later is known, numbers are exact, and tables say who knew more."""
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -7,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+import manymotives as mm
+from manymotives.cli import app
 from manymotives.plots.findings import model_names
 from manymotives.scoring import Score
 from manymotives.scoring.histories import LONGER_HISTORY, OWN_PAST, Histories
 from manymotives.scoring.splits import by_tasks
 from manymotives.scoring.sums import Book
-from scoring_examples import PLACE, PLAIN, demonstrations, score
+from scoring_examples import PLACE, PLAIN, QUICK, demonstrations, score
 
 ROWS = [*PLAIN, OWN_PAST]
 HOLD_OUT = ("tasks", "own past")
@@ -171,3 +175,24 @@ def test_a_score_says_that_some_models_had_more_to_learn_from(pair, tmp_path):
     assert "<p>Models named &quot;… own past&quot; had more" in back._repr_html_()
     assert "had more to learn" not in repr(cold) + cold._repr_html_()
     assert model_names(found.table)[-3:] == [f"{LONGER_HISTORY}, after 0 episodes", OWN_PAST, "MRP, after 0 episodes"]
+
+
+def test_from_the_command_line_to_the_report(tmp_path):
+    run, out = tmp_path / "run.nc", tmp_path / "score.json"
+    posterior = mm.fit(mm.RewardPolicyModel(), PLACE, demonstrations(tasks=3, steps=4), QUICK, progress=False)
+    posterior.save(run)
+    options = ["--hold-out", "subjects", "--own-past", "--beside", "counts", "--out", str(out)]
+    shown = CliRunner().invoke(app, ["compare", str(run), *options], env={"COLUMNS": "120"})
+    assert shown.exit_code == 0, shown.output
+    found = Score.load(out)
+    for word in (*ROWS, found.note, "of whom nothing is known at first"):
+        assert word in shown.output
+    spoken = CliRunner().invoke(app, ["compare", str(run), *options, "--first", "0", "--json"])
+    assert spoken.exit_code == 0, spoken.output
+    told = json.loads(spoken.stdout)
+    assert told["settings"]["own_past"] is True
+    assert told["settings"]["first"] == [0]
+    assert [row["model"] for row in told["table"]] == [*ROWS, "MRP"]
+    page = mm.report(posterior, tmp_path / "page.html", score=found).read_text(encoding="utf-8")
+    assert "own past&quot; had more to learn from" in page
+    assert "of whom nothing was known at first" in page

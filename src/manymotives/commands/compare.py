@@ -55,6 +55,13 @@ def compare(
     first: Annotated[
         str, typer.Option(help="For subjects: how many own episodes a new one has shown before, such as 0,1,4.")
     ] = "0",
+    own_past: Annotated[
+        bool,
+        typer.Option(
+            "--own-past",
+            help="For subjects: also predict by models that learn, as they go, from what a new one did before.",
+        ),
+    ] = False,
     method: Annotated[
         Refits,
         typer.Option(
@@ -74,13 +81,13 @@ def compare(
     with speaker.failures(out):
         if out is not None and out.suffix.lower() not in (".json", ".csv"):
             raise InputError(f"--out {out}: the name must end in .json or .csv.")
-        shown = _numbers(first)
+        what = _held_out(hold_out, folds, _numbers(first), own_past)
         loaded = [load(path) for path in runs]
         names = _names(runs)
         found = score(
             loaded[0] if len(loaded) == 1 else dict(zip(names, loaded)),
             method="psis" if method is Refits.NONE else METHODS.get(method),
-            hold_out=("tasks", shown) if hold_out is HoldOut.SUBJECTS else ("episodes", folds),
+            hold_out=what,
             beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
             seed=seed,
             progress=Logged(not as_json),
@@ -103,7 +110,7 @@ def show(console: Console, found: Score) -> None:
     for experience in experiences:
         part = whole if experience is None else whole[whole["own_episodes"] == experience]
         first = part.iloc[0]
-        table = Table(title=_title(found.hold_out, experience, int(first["choices"]), int(first["tasks"])))
+        table = Table(title=_title(found, experience, int(first["choices"]), int(first["tasks"])))
         for heading in ("", "nats a choice", "± error", f"against {escape(found.model)}", "± error"):
             table.add_column(heading, justify="right" if heading else "left")
         for row in part.to_dict("records"):
@@ -116,6 +123,8 @@ def show(console: Console, found: Score) -> None:
                 "" if is_it else f"{row['difference_se']:.4f}",
             )
         console.print(table)
+    if found.note is not None:
+        console.print(escape(found.note), soft_wrap=True, highlight=False)
     if found.basis is not None:
         console.print(f"Of {escape(str(found.basis))}.", soft_wrap=True, highlight=False)
     console.print(
@@ -133,13 +142,32 @@ def show(console: Console, found: Score) -> None:
     console.print(f"How predictions were made: {escape('; '.join(words))}.", soft_wrap=True, highlight=False)
 
 
-def _title(hold_out: str, experience: int | None, choices: int, tasks: int) -> str:
+def _title(found: Score, experience: int | None, choices: int, tasks: int) -> str:
     counted = f"{choices:,} choices of {tasks} subjects"
-    if hold_out == "episodes":
+    if found.hold_out == "episodes":
         return f"Held-out episodes: {counted}"
     if experience == 0:
-        return f"New subjects, of whom nothing is known: {counted}"
+        at_first = " at first" if found.settings.get("own_past") else ""
+        return f"New subjects, of whom nothing is known{at_first}: {counted}"
     return f"New subjects, after their first {'episode' if experience == 1 else f'{experience} episodes'}: {counted}"
+
+
+def _held_out(
+    hold_out: HoldOut, folds: int, first: tuple[int, ...], own_past: bool
+) -> tuple[str, int | str | tuple[int, ...]]:
+    """What `score` is to hold out."""
+    if own_past and hold_out is not HoldOut.SUBJECTS:
+        raise InputError(
+            "--own-past is about new subjects, and what each did before its choices: add --hold-out subjects."
+        )
+    if own_past and first != (0,):
+        raise InputError(
+            f"--own-past and --first {','.join(map(str, first))} cannot be combined: with its own past a new subject "
+            "is predicted from its first choice on. Leave one of them out."
+        )
+    if hold_out is HoldOut.EPISODES:
+        return "episodes", folds
+    return "tasks", "own past" if own_past else first
 
 
 def _names(runs: list[Path]) -> list[str]:

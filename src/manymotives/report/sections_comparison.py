@@ -48,6 +48,8 @@ def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
                 ),
                 _table(compared, str(getattr(score, "model", ""))),
             ]
+        if getattr(score, "note", None) is not None:
+            parts.append(element("p", score.note))
         if getattr(score, "basis", None) is not None:
             parts.append(element("p", f"Of {score.basis}."))
         if score.warnings:
@@ -64,11 +66,12 @@ def _comparisons(score: Any) -> list[tuple[str, pd.DataFrame]]:
     whole, what = score.table, HELD_OUT.get(str(score.hold_out), str(score.hold_out))
     if "own_episodes" not in whole:
         return [(what + _size(whole), whole)]
+    unknown = f"of whom nothing was known{' at first' if getattr(score, 'note', None) is not None else ''}"
     made = []
     for shown in sorted(whole["own_episodes"].unique()):
         part = whole[whole["own_episodes"] == shown]
         known = f"after their first {'episode' if shown == 1 else f'{int(shown)} episodes'}"
-        made.append((f"{what}, {known if shown else 'of whom nothing was known'}{_size(part)}", part))
+        made.append((f"{what}, {known if shown else unknown}{_size(part)}", part))
     return made
 
 
