@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.labyrinth_features import NONE, features, labels_of, last_nodes, with_memory
 
 import manymotives as mm
-from benchmarks.labyrinth_features import NONE, features, labels_of, last_nodes, with_memory
 
 MAZE = mm.worlds.Labyrinth(levels=2, discount=0.0)  # nodes 0 to 6 and home, which is number 7
 WATER = 5
