@@ -118,7 +118,7 @@ def counts(folder: Path) -> pd.DataFrame:
 
 
 def free_policies(folder: Path) -> pd.DataFrame:
-    """Is it only switching? Free policies in states (previous node, node), where they have least to learn."""
+    """Is it only switching? Free policies in states (previous node, node), where they have fewest parameters."""
     book = _book(read(folder, memory=1), 1)
     for number, split in enumerate(book.splits):
         fitted = fitted_hidden_markov(
