@@ -285,10 +285,7 @@ def _markdown(by_task: pd.DataFrame, unit: str, compared: Sequence[tuple[str, st
     score = Score("tasks", known[0], by_task, pd.DataFrame(), {})
     table = score.table
     lines = [f"| model | nats a choice | ± by {unit} |", "|---|---|---|"]
-    lines += [
-        f"| {row.model} | {row.log_likelihood:.4f} | {row.standard_error:.4f} |".replace("-", "−")
-        for row in table.itertuples()
-    ]
+    lines += [f"| {row.model} | {row.log_likelihood:.4f} | {row.standard_error:.4f} |" for row in table.itertuples()]
     lines += [
         "",
         f"{table['choices'].iloc[0]:,} choices, {table['tasks'].iloc[0]} × {unit}.",
@@ -300,7 +297,7 @@ def _markdown(by_task: pd.DataFrame, unit: str, compared: Sequence[tuple[str, st
         if better in known and worse in known:
             row = score.against(worse).set_index("model").loc[better]
             lines.append(f"| {better} less {worse} | {row['difference']:+.4f} | {row['difference_se']:.4f} |")
-    return "\n".join(lines)
+    return "\n".join(lines).replace(" -", " −")
 
 
 def main() -> None:
