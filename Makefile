@@ -3,6 +3,7 @@
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make losses  every baseline and model on one problem
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
+# make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
 # make test-long  make fuzz  make zoo  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
@@ -14,7 +15,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench losses switching calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench losses switching labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -64,6 +65,12 @@ bench: $(STAMP)
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching
 	$(BIN)/python -m benchmarks.switching counted
+
+# goes on where it was stopped; RUNGS="counts motives" for some of them
+RUNGS ?=
+labyrinth: $(STAMP)
+	@test -n "$(DATA)" || { echo "say where the data are: make labyrinth DATA=path/to/mouse_labyrinth"; exit 2; }
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.labyrinth --data "$(DATA)" --out build/labyrinth.json $(if $(RUNGS),--rungs $(RUNGS))
 
 losses: $(STAMP)
 	$(BIN)/python -m benchmarks.losses
