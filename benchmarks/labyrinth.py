@@ -1,4 +1,4 @@
-"""Which models predict where mice turn in a labyrinth? `make labyrinth DATA=path/to/mouse_labyrinth` (hours).
+"""Which models predict where mice turn in a labyrinth? `make labyrinth DATA=path/to/mouse_labyrinth` (an hour).
 
 Nineteen mice in a binary maze (Rosenberg et al. 2021); the folder holds `trajectories.parquet`, a row a step, and
 `maze.json`. Each mouse is predicted from the others, each choice from what came before it in its bout (and, where said,
@@ -15,6 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +26,11 @@ import pandas as pd
 import manymotives as mm
 from benchmarks.harness import commit, peak_memory
 from benchmarks.labyrinth_counts import OwnPast
-from benchmarks.labyrinth_features import Features, features, with_memory
+from benchmarks.labyrinth_features import features, with_memory
 from manymotives.io.atomic import whole_file
 from manymotives.scoring import Score
 from manymotives.scoring.hidden_markov import fitted_hidden_markov
 from manymotives.scoring.histories import LONGER_HISTORY, Histories
-from manymotives.scoring.histories import OWN_PAST as ADDED_BY_LIBRARY
 from manymotives.scoring.splits import by_tasks, only
 from manymotives.scoring.sums import Book
 
@@ -39,32 +40,28 @@ MOTIVES = 6
 FEW_MOTIVES = 4  # where one mouse is all there is to learn from
 PLANS_AHEAD = 0.9  # discount
 TRAINING_MICE = 5
-METHOD = mm.EmpiricalBayes()
+METHOD = mm.EmpiricalBayes(draws=20)  # a thousand, the default, would not fit into memory here
 SEED = 0
-# of what is common to mice, where each has its own version of a motive: standard deviations of weights beforehand, in
-# log-odds, of what holds all over the maze and of what is said of single routes
-GENERAL, SPECIAL = 0.6, 0.4
-GENERAL_GROUPS = ("next node", "step", "step by level", "turn by level", "water")
-BETWEEN_MICE = mm.HalfNormal(0.2)
 
 UNIFORM, COUNTS, HISTORY = "uniform", "counts", "counts with history"
 LONGER, FURTHER = "counts with longer history, 6 nodes at most", "counts with longer history, 9 nodes at most"
-OWN_COUNTS, OWN_ADDED = f"{LONGER}, own past on top", f"{FURTHER}, own past added"
+OWN_COUNTS = f"{LONGER}, own past"
 FREE_PAIRS, FREE = (f"{MOTIVES} free policies that switch, {memory} before" for memory in ("1 node", f"{MEMORY} nodes"))
 FREE_POLICIES = f"free policies, {MOTIVES} that switch"  # as `mm.score` names those beside a model
 ONE = "one motive for everybody"
 SWITCHING = f"{MOTIVES} motives that switch"
 OWN_PAST = f"{SWITCHING}, own past"
-PLANNING = f"{SWITCHING}, discount {PLANS_AHEAD:g}"
+SWITCHING_PAIRS = f"{SWITCHING}, 1 node before"
+PLANNING = f"{SWITCHING_PAIRS}, discount {PLANS_AHEAD:g}"
 LEARNT_FROM_ONE = f"{FEW_MOTIVES} motives that switch"
 COMPARED = (
     (SWITCHING, FREE),
     (SWITCHING, FREE_PAIRS),
     (SWITCHING, FURTHER),
     (SWITCHING, ONE),
-    (PLANNING, SWITCHING),
+    (SWITCHING_PAIRS, FREE_PAIRS),
+    (PLANNING, SWITCHING_PAIRS),
     (OWN_PAST, OWN_COUNTS),
-    (OWN_PAST, OWN_ADDED),
     (OWN_PAST, SWITCHING),
 )
 COMPARED_BY_ONE = ((LEARNT_FROM_ONE, LONGER),)
@@ -130,30 +127,41 @@ def free_policies(folder: Path) -> pd.DataFrame:
 
 
 def one_motive(folder: Path) -> pd.DataFrame:
-    """Features without switching."""
-    return _scored(read(folder), everybodys(None), {ONE: ONE})
+    """Features without switching: a single motive, found as the others are."""
+    return _fitted(read(folder), 1, ONE)
 
 
 def switching_motives(folder: Path) -> pd.DataFrame:
-    """Motives that switch: a new mouse from the population of the others; then as its own past brings them nearer.
+    """Motives that switch: a new mouse as the others; then as its own past brings its motives nearer.
 
-    Beside them as many free policies in the same states, and counts to which own choices are added.
+    Beside them as many free policies in the same states.
     """
-    beside = {FREE_POLICIES: FREE, ADDED_BY_LIBRARY: OWN_ADDED}
-    names = {SWITCHING: SWITCHING, f"{SWITCHING} and own past": OWN_PAST} | beside
-    return _scored(read(folder), of_each_mouse, names, hold_out=("tasks", "own past"))
+    mice = read(folder)
+    score = mm.score(
+        {SWITCHING: everybodys(mice, MOTIVES)},
+        mice.environments[-1],
+        mice.demonstrations[-1],
+        METHOD,
+        hold_out=("tasks", "own past"),
+        beside=[],
+        seed=SEED,
+        progress=False,
+    )
+    print(score, flush=True)
+    return _only(score.by_task, {SWITCHING: SWITCHING, f"{SWITCHING} and own past": OWN_PAST, FREE_POLICIES: FREE})
 
 
-def planning(folder: Path) -> pd.DataFrame:
-    """The same motives of mice that look ahead."""
-    return _scored(read(folder, discount=PLANS_AHEAD), of_each_mouse, {SWITCHING: PLANNING})
+def looking_ahead(folder: Path) -> pd.DataFrame:
+    """Is it planning? The same motives of mice that look ahead, and of mice that do not; in states (previous, node)."""
+    names = {0.0: SWITCHING_PAIRS, PLANS_AHEAD: PLANNING}
+    return pd.concat([_fitted(read(folder, 1, discount), MOTIVES, name) for discount, name in names.items()])
 
 
 def one_training_mouse(folder: Path) -> pd.DataFrame:
     """Learn from one mouse, predict all others."""
     mice = read(folder)
     environment, demonstrations = mice.environments[-1], mice.demonstrations[-1]
-    model = everybodys(mm.Switching(FEW_MOTIVES))(mice)
+    model = everybodys(mice, FEW_MOTIVES)
     histories = Histories.of(mice.environments[0], mice.demonstrations[0])
     has_alternative = (environment.available.sum(axis=1) > 1)[demonstrations.state] & (demonstrations.action >= 0)
     rows = []
@@ -170,12 +178,12 @@ def one_training_mouse(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-RUNGS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    "counts": counts,
-    "free-policies": free_policies,
-    "one-motive": one_motive,
+RUNGS: dict[str, Callable[[Path], pd.DataFrame]] = {  # the longest first
     "motives": switching_motives,
-    "planning": planning,
+    "looking-ahead": looking_ahead,
+    "free-policies": free_policies,
+    "counts": counts,
+    "one-motive": one_motive,
     "one-mouse": one_training_mouse,
 }
 FROM_ONE_MOUSE = ("one-mouse",)
@@ -184,38 +192,19 @@ FROM_ONE_MOUSE = ("one-mouse",)
 # ---- models of motives -----------------------------------------------------------------------------------------------
 
 
-def everybodys(switching: mm.Switching | None) -> Callable[[Mice], mm.RewardPolicyModel]:
+def everybodys(mice: Mice, motives: int) -> mm.RewardPolicyModel:
     """Motives that all mice share: weights around 0 with a scale for each group, and a residual for each pair."""
-
-    def model(mice: Mice) -> mm.RewardPolicyModel:
-        known = features(mice.environments, mice.water)
-        reward = _reward(known, mean=0.0, scale=mm.HalfNormal(1.0), residual=True)
-        return mm.RewardPolicyModel(reward, mm.SoftOptimal(), mm.Pooled(), switching)
-
-    return model
-
-
-def of_each_mouse(mice: Mice) -> mm.RewardPolicyModel:
-    """Motives of which each mouse has its own version.
-
-    A residual would be each mouse's own, around 0; what is common to mice on single routes is a group of features.
-    """
-    known = features(mice.environments, mice.water, finest=True)
-    scales = np.where(np.isin(known.groups, GENERAL_GROUPS), GENERAL, SPECIAL)
-    reward = _reward(known, mean=mm.Normal(0.0, scales), scale=BETWEEN_MICE, residual=False)
-    return mm.RewardPolicyModel(reward, mm.SoftOptimal(), mm.Hierarchical(), mm.Switching(MOTIVES))
-
-
-def _reward(known: Features, mean: Any, scale: mm.HalfNormal, residual: bool) -> mm.GaussianReward:
-    return mm.GaussianReward(
+    known = features(mice.environments, mice.water)
+    reward = mm.GaussianReward(
         known.matrix,
+        mean=0.0,
+        scale=mm.HalfNormal(0.5),
         names=known.names,
-        groups=known.groups,
-        mean=mean,
-        scale=scale,
-        residual=residual,
         on="state_action",
+        groups=known.groups,
+        residual=mm.HalfNormal(0.5),
     )
+    return mm.RewardPolicyModel(reward, mm.SoftOptimal(), mm.Pooled(), mm.Switching(motives))
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------
@@ -227,24 +216,15 @@ def _book(mice: Mice, memory: int) -> Book:
     return Book(mice.environments[memory], demonstrations, by_tasks(demonstrations, (0,))[0], "tasks")
 
 
-def _scored(
-    mice: Mice,
-    model: Callable[[Mice], mm.RewardPolicyModel],
-    names: Mapping[str, str],
-    hold_out: Any = "tasks",
-) -> pd.DataFrame:
-    """A model, called what comes first in `names`, and what stands beside it there."""
-    score = mm.score(
-        {next(iter(names)): model(mice)},
-        mice.environments[-1],
-        mice.demonstrations[-1],
-        METHOD,
-        hold_out=hold_out,
-        beside=[],
-        seed=SEED,
-    )
-    print(score, flush=True)
-    return _only(score.by_task, names)
+def _fitted(mice: Mice, motives: int, name: str) -> pd.DataFrame:
+    """So many motives, fitted without each mouse in turn."""
+    book, model = _book(mice, len(mice.environments) - 1), everybodys(mice, motives)
+    for number, split in enumerate(book.splits):
+        training = only(book.demonstrations, split.trains)
+        posterior: Any = mm.fit(model, book.environment, training, METHOD, seed=SEED, progress=False)
+        book.add_rows(name, number, posterior.log_predictions(book.demonstrations))
+        print(f"  {name}: {number + 1} of {len(book.splits)} mice", flush=True)
+    return _only(book.by_task(), {name: name})
 
 
 def _only(by_task: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
@@ -304,26 +284,29 @@ def main() -> None:
     given = _arguments()
     results = json.loads(given.out.read_text(encoding="utf-8"))["results"] if given.out.exists() else {}
     failed = []
-    for name in given.rungs:
-        if name in results:
-            print(f"{name}: in {given.out} already", flush=True)
-            continue
-        print(f"{name} …", flush=True)
-        begin = time.perf_counter()
-        try:
-            rows = RUNGS[name](given.data).to_dict("records")
-        except Exception:  # the others take hours, and need not wait
-            traceback.print_exc()
-            failed.append(name)
-            continue
-        seconds = time.perf_counter() - begin
-        results[name] = {"rows": rows, "seconds": seconds, "peak_gib": peak_memory(), "commit": commit()}
-        print(f"{name}: {seconds:.0f} s, {peak_memory():.2f} GiB at most so far", flush=True)
-        _write(given.out, json.dumps({"results": results}, indent=1, ensure_ascii=False))
-        _write(given.out.with_suffix(".md"), summary(results))
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        begun = {pool.submit(_measured, name, given.data): name for name in given.rungs if name not in results}
+        for done in as_completed(begun):
+            name = begun[done]
+            try:
+                results[name] = done.result()
+            except Exception:  # the others take long, and need not wait
+                traceback.print_exc()
+                failed.append(name)
+                continue
+            print(f"{name}: {results[name]['seconds']:.0f} s, {results[name]['peak_gib']:.2f} GiB at most", flush=True)
+            _write(given.out, json.dumps({"results": results}, indent=1, ensure_ascii=False))
+            _write(given.out.with_suffix(".md"), summary(results))
     print(summary(results))
     if failed:
         sys.exit(f"not computed, for the reasons above: {', '.join(failed)}")
+
+
+def _measured(name: str, folder: Path) -> dict[str, Any]:
+    """One part of the table, with what it took."""
+    begin = time.perf_counter()
+    rows = RUNGS[name](folder).to_dict("records")
+    return {"rows": rows, "seconds": time.perf_counter() - begin, "peak_gib": peak_memory(), "commit": commit()}
 
 
 def _write(path: Path, text: str) -> None:
@@ -335,6 +318,7 @@ def _write(path: Path, text: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder mouse_labyrinth")
+    parser.add_argument("--jobs", type=int, default=2, help="how many parts of the table at a time")
     parser.add_argument("--out", type=Path, default=Path("build/labyrinth.json"))
     parser.add_argument("--rungs", nargs="+", choices=RUNGS, default=list(RUNGS), help="which models; default: all")
     return parser.parse_args()

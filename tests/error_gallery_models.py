@@ -6,6 +6,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import scipy.sparse as sp
 import xarray as xr
 from scipy import stats
 
@@ -110,6 +111,13 @@ MODELS = {
     "rewards on what": lambda: mm.BetaReward(on="actions"),
     "no choice rule": lambda: mm.RewardPolicyModel(choice="softmax"),
     "features of the wrong shape": lambda: fit(mm.RewardPolicyModel(mm.GaussianReward(features=np.ones((4, 2))))),
+    "sparse features of another place": lambda: fit(mm.RewardPolicyModel(mm.GaussianReward(sp.eye_array(4)))),
+    "sparse features of pairs": lambda: fit(
+        mm.RewardPolicyModel(mm.GaussianReward(sp.eye_array(4), on="state_action"))
+    ),
+    "sparse features that are not finite": lambda: fit(
+        mm.RewardPolicyModel(mm.GaussianReward(sp.csr_array([[np.nan], [0.0], [1.0]])))
+    ),
     "features that are not finite": lambda: fit(
         mm.RewardPolicyModel(mm.GaussianReward(features=[[1.0], [np.nan], [0.0]]))
     ),
@@ -248,6 +256,12 @@ MODELS = {
     "switching by importance sampling": lambda: fit(switching(), mm.MonteCarlo(draws=50)),
     "switching by nested importance sampling": lambda: fit(switching(), mm.NestedMonteCarlo(draws=50)),
     "switching at first sight": lambda: fit(switching(), mm.EmpiricalBayes()),
+    "how many motives at first sight": lambda: fit(
+        switching(mm.Switching(mm.StickBreaking(3)), reward=mm.GaussianReward()), mm.EmpiricalBayes()
+    ),
+    "more draws of motives than memory holds": lambda: fit(
+        switching(reward=mm.GaussianReward()), mm.EmpiricalBayes(draws=10**8)
+    ),
     "switching on a device": lambda: fit(switching(), mm.HMC(device="cpu")),
     "a silent task that switches, alone": lambda: mm.fit(
         switching(sharing=mm.Separate()), ROOMS, read(choices(action=["on", "back", None]))

@@ -59,11 +59,10 @@ def sampler_signature() -> tuple[Any, ...]:
     target = _example()
     one, two, three = (np.zeros((1,) * axes) for axes in (1, 2, 3))
     whole, wholes = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    layout: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.layout)
     examples = (
         np.random.default_rng(0),
         World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
-        type(target.layout)(*layout),
+        target.layout.copied(),
         Data(three, one, one, proposal_log_likelihoods=0, log_density_and_gradient=0),
         State(two, two, three, two, wholes, one, two, two, two),
         Tuning(three, one, two, two > 0, two, two, three, one, three, one, whole),

@@ -70,7 +70,7 @@ def check_moves_rewards_alone(method: Any, target: Target) -> None:
     if target.assignment is not None:
         raise InputError(
             f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "
-            "processors."
+            "processors; EmpiricalBayes() finds one mode."
         )
     if target.belief is not None:
         raise InputError(

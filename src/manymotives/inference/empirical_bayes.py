@@ -8,6 +8,9 @@ the population h⁰ reached so far (a short Metropolis run),
 which, together with the hyperprior, is maximised near h⁰; from there again, with ever shorter steps. The last
 populations are averaged. Under the average every task is then described by the peak of its posterior and the curvature
 there.
+
+Where motives switch, the population and the motives' modes are found by expectation–maximisation instead, from several
+starts (`expectation_maximisation`).
 """
 
 import threading
@@ -21,6 +24,7 @@ from manymotives import families
 from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
+from manymotives.inference.expectation_maximisation import check_memory, check_normal, switching_draws
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import warm_up
 from manymotives.inference.mcmc.chains import MarkovChain
@@ -50,9 +54,13 @@ class EmpiricalBayes(Recorded):
     ----------
     draws
         From the normal approximation, so that everything a `Posterior` can do works.
+    starts
+        Where motives switch: random starts of expectation–maximisation, of which the best is kept. Whether the others
+        divided behaviour in another way is said in a warning.
     """
 
     draws: int = 1_000
+    starts: int = 2
 
     target_type: ClassVar[type] = Target
     is_markov_chain: ClassVar[bool] = False
@@ -61,6 +69,10 @@ class EmpiricalBayes(Recorded):
         checked_counts(self)
 
     def init(self, target: Target, seed: int) -> RunState:
+        if target.assignment is not None:
+            check_normal(target)
+            check_memory(self, target)
+            return RunState(target, seed)
         check_moves_rewards_alone(self, target)
         if target.environment.num_states > LARGEST:
             raise InputError(
@@ -70,6 +82,8 @@ class EmpiricalBayes(Recorded):
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         target, seed = state.target, state.seed
+        if target.assignment is not None:
+            return None, switching_draws(target, seed, draws, self.starts, progress)
         hyper, tasks = _climb(target, seed, progress)
         peak = peaks(target, target.parameters(hyper)[target.group], tasks)
         rng = np.random.default_rng([seed, 1])

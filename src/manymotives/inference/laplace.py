@@ -50,7 +50,7 @@ def peaks(
         climbing = np.flatnonzero(gained >= SETTLED)
         if len(climbing) == 0:
             break
-        slope, information = _likelihood_shape(target, u[climbing], climbing)
+        slope, information = likelihood_shape(target, u[climbing], climbing)
         prior_slope, prior_curvature = prior_shape(target.layout.families, u[climbing], parameters[climbing])
         curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
         step = np.linalg.solve(curvature, (slope + prior_slope)[..., None])[..., 0]
@@ -67,7 +67,7 @@ def peaks(
             left = left[~better]
             if len(left) == 0:
                 break
-    _, information = _likelihood_shape(target, u, owner)
+    _, information = likelihood_shape(target, u, owner)
     prior_slope, prior_curvature = prior_shape(target.layout.families, u, parameters)
     curvature = information + prior_curvature[:, :, None] * np.eye(u.shape[1])
     return Peak(u, np.linalg.inv(curvature), prior_slope, prior_curvature, bool(gained.max() < 1e-3))
@@ -105,7 +105,7 @@ def mass_factors(
     Before the data all z are about standard normal: hence the 1. To this the choices add their information about u,
     through du/dz (derivatives as in `density.Workspace`). Populations move with their tasks' z fixed.
     """
-    _, information = _likelihood_shape(target, u, np.arange(len(u)))
+    _, information = likelihood_shape(target, u, np.arange(len(u)))
     source, num_hyper = target.layout.source, target.num_hyper
     tasks, populations = np.empty_like(information), np.empty((target.num_groups, num_hyper, num_hyper))
     for m in range(len(u)):  # one at a time: these matrices may be large
@@ -143,7 +143,7 @@ def _mass_factor(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D 
     return inverse.T[::-1, ::-1]
 
 
-def _likelihood_shape(
+def likelihood_shape(
     target: Target, u: Float[np.ndarray, "M D"], owner: Int[np.ndarray, " M"]
 ) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M D D"]]:
     """Slope and Fisher information of the log likelihoods of tasks `owner`."""

@@ -4,13 +4,15 @@ from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import xarray as xr
 
 from manymotives.data.alignment import is_labelled, labelled
 from manymotives.errors import InputError
 
 NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
-LABELLED = "labelled array"
+LABELLED, SPARSE = "labelled array", "sparse array"
+SPARSE_PARTS = (("data", float), ("indices", np.int64), ("indptr", np.int64))
 RENAMED = {("HMC", "patience"): "max_rounds"}  # settings as files of earlier versions call them, and as they are called
 
 
@@ -44,6 +46,10 @@ def record_of(thing: Any) -> Any:
                 "dims": list(dims),
                 "labels": [None if names is None else list(map(_plain, names)) for names in labels],
             }
+    if sp.issparse(thing):
+        rows = sp.csr_array(thing)
+        parts = {name: getattr(rows, name).tolist() for name in ("data", "indices", "indptr")}
+        return {"kind": SPARSE, "shape": list(rows.shape)} | parts
     if hasattr(thing, "__array__") and not isinstance(thing, np.generic):  # NumPy, pandas, JAX
         return np.asarray(thing).tolist()
     if isinstance(thing, np.generic):
@@ -69,6 +75,8 @@ def from_record(record: Any) -> Any:
         kind = record.get("kind")
         if kind == LABELLED:
             return _labelled(record)
+        if kind == SPARSE:
+            return _sparse(record)
         kinds = recorded_kinds()
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")
@@ -95,6 +103,17 @@ def _labelled(record: dict[str, Any]) -> xr.DataArray:
             coordinates[dim] = np.empty(len(labels), dtype=object)
             coordinates[dim][:] = [tuple(label) if isinstance(label, list) else label for label in labels]
     return xr.DataArray(np.asarray(record["values"], dtype=float), dims=dims, coords=coordinates)
+
+
+def _sparse(record: dict[str, Any]) -> sp.csr_array:
+    """A sparse array again; what is none is refused."""
+    try:
+        parts = tuple(np.asarray(record[name], dtype=kind) for name, kind in SPARSE_PARTS)
+        found = sp.csr_array(parts, shape=tuple(record["shape"]))
+        found.check_format(full_check=True)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InputError("this file holds a sparse array whose parts do not fit together.") from None
+    return found
 
 
 def _plain(label: Any) -> Any:

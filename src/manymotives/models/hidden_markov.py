@@ -165,6 +165,17 @@ def smoothed_motives(segments, rows, log_policies, num_episodes):
     return smoothed, transitions, log_likelihood
 
 
+@compiled
+def sampled_motives(rng, segments, rows, log_policies, num_episodes):
+    """A draw of z [T] given all choices, and log p of the choices of each episode."""
+    num_motives = rows.shape[2]
+    filtered, log_likelihood = np.empty((len(segments.state), num_motives)), np.zeros(num_episodes)
+    filter_forward(segments, rows, choice_table(log_policies, num_motives), filtered, log_likelihood)
+    motive = np.zeros(len(filtered), dtype=np.int64)
+    sample_backward(rng, segments, rows, filtered, motive)
+    return motive, log_likelihood
+
+
 def log_predictions(segments, rows, log_policies):
     """log p(a_t | choices before t) [T] of each recorded choice, 0 elsewhere: causal, as nothing later is read."""
     num_steps = len(segments.state)

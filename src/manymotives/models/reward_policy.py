@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from manymotives.data.alignment import aligned
 from manymotives.data.belief import EnvironmentOrBelief, split_environment
@@ -19,6 +20,7 @@ from manymotives.errors import InputError
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.episodes import EpisodeCounts
+from manymotives.models.features import Features
 from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
@@ -141,7 +143,7 @@ class RewardPolicyModel(Model):
             num_rewards=num_rewards,
             link=self.reward.link,
             reward_index=np.flatnonzero(exists) if features is None else np.arange(num_rewards),
-            features=np.empty((0, 0)) if features is None else np.ascontiguousarray(features),
+            features=Features.of(features),
             temperature=temperature,
             lapse=lapse,
             is_soft=self.choice.is_soft,
@@ -165,7 +167,7 @@ class RewardPolicyModel(Model):
 
 def _coordinates(
     reward: Any, environment: Environment, cells: np.ndarray
-) -> tuple[RewardCoordinates, np.ndarray | None]:
+) -> tuple[RewardCoordinates, sp.csr_array | None]:
     """What coordinates a prior of rewards has, and its features [S·(1 or A), K], those of the residual behind them.
 
     `cells`: which rewards exist.
@@ -178,15 +180,14 @@ def _coordinates(
         groups = reward.group_names(len(cells)) if isinstance(reward, GaussianReward) else None
         return RewardCoordinates(reward.component, reward.words, named, groups), None
     if on == "state_action":
-        features = features * environment.available.reshape(-1, 1)  # nothing is earned by what cannot be done
+        features = sp.diags_array(environment.available.ravel().astype(float)) @ features  # by what can be done
     count = features.shape[1]
     weights = reward.feature_names(count)  # wrong ones are better found before the work than after it
     found = RewardCoordinates(reward.component, reward.words, weights, reward.group_names(count))
     if reward.residual_scale is None:
         return found, features
-    own = np.zeros((len(features), len(cells)))
-    own[cells, np.arange(len(cells))] = 1.0
-    return found._replace(residual=reward.residual_scale, num_residuals=len(cells)), np.hstack([features, own])
+    own = sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), shape=(features.shape[0], len(cells)))
+    return found._replace(residual=reward.residual_scale, num_residuals=len(cells)), sp.hstack([features, own])
 
 
 def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator, count: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from manymotives.data.alignment import aligned, is_labelled, labelled, order_of
 from manymotives.data.environment import Environment
@@ -104,7 +105,9 @@ class GaussianReward(Recorded):
     Parameters
     ----------
     features
-        [S, K], or [S, A, K] with `on="state_action"`. None: one free reward for each state (or available pair).
+        [S, K], or [S, A, K] with `on="state_action"`. Many features that are mostly zero: a sparse array of SciPy,
+        [S, K] or [S·A, K], the actions of the first state first. None: one free reward for each state (or available
+        pair).
     mean, scale
         Of each weight in the population: numbers, arrays, or priors.
     names
@@ -174,10 +177,12 @@ class GaussianReward(Recorded):
             )
         return given
 
-    def features_for(self, environment: Environment) -> np.ndarray | None:
+    def features_for(self, environment: Environment) -> sp.csr_array | None:
         """Features [S, K] or [S·A, K], checked against an environment."""
         if self.features is None:
             return None
+        if sp.issparse(self.features):
+            return self._sparse_features(environment)
         try:
             axes = {"state": environment.states} | (
                 {"action": environment.actions} if self.on == "state_action" else {}
@@ -197,7 +202,23 @@ class GaussianReward(Recorded):
             )
         if not np.isfinite(features).all():
             raise InputError("GaussianReward: features must be finite.")
-        return features.reshape(-1, features.shape[-1])
+        return sp.csr_array(features.reshape(-1, features.shape[-1]))
+
+    def _sparse_features(self, environment: Environment) -> sp.csr_array:
+        on_states = self.on == "state"
+        size = environment.num_states * (1 if on_states else environment.num_actions)
+        if self.features.shape[0] != size or self.features.shape[1] == 0:
+            rows = "a row for each state" if on_states else "a row for each state and action"
+            raise InputError(
+                f"GaussianReward: sparse features on {self.on.replace('_', '–')}s must have {rows}, shape [{size}, "
+                f"number of features]; found {list(self.features.shape)}."
+            )
+        features = sp.csr_array(self.features, dtype=float)
+        features.sum_duplicates()
+        features.eliminate_zeros()
+        if not np.isfinite(features.data).all():
+            raise InputError("GaussianReward: features must be finite.")
+        return features
 
     def feature_names(self, size: int) -> tuple[Label, ...]:
         if self.names is None:

@@ -23,6 +23,7 @@ from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
 from manymotives.models.assignment import Assignment
 from manymotives.models.episodes import EpisodeCounts
+from manymotives.models.features import Features
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Normal, Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
@@ -45,12 +46,17 @@ class ParameterLayout(NamedTuple):
     num_rewards: int  # K
     link: int
     reward_index: np.ndarray  # [K] where in the reward table [S·(1 or A)] each coordinate goes
-    features: np.ndarray  # [S·(1 or A), K], or empty
+    features: Features  # Φ [S·(1 or A), K], or without rows
     temperature: int  # its index among the coordinates, or FIXED
     lapse: int
     is_soft: bool
     on_pairs: bool
     group_size: int  # tasks in a population: M or 1
+
+    def copied(self) -> "ParameterLayout":
+        """The same with arrays of its own: threads that share an array also fight over its reference count."""
+        parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in self)
+        return ParameterLayout(*parts)._replace(features=self.features.copied())
 
 
 class Block(NamedTuple):
@@ -144,8 +150,9 @@ class Target:
             flat = np.ascontiguousarray(part.reshape(-1, layout.num_rewards))
             x = families.natural_all(layout.families[: layout.num_rewards], flat).reshape(part.shape)
         size = (self.environment.num_states, self.environment.num_actions)[: 1 if self.on == "state" else 2]
-        if layout.link == LINEAR and layout.features.size:
-            return (x @ layout.features.T).reshape(*u.shape[:-1], *size)
+        if layout.link == LINEAR and layout.features.exist:
+            flat = x.reshape(-1, layout.num_rewards)
+            return (layout.features.matrix @ flat.T).T.reshape(*u.shape[:-1], *size)
         table = np.zeros((*u.shape[:-1], int(np.prod(size))))
         table[..., layout.reward_index] = x
         return table.reshape(*u.shape[:-1], *size)
@@ -154,8 +161,8 @@ class Target:
         """dρ/du [M, S·(1 or A), K] at the reward coordinates of u [M, D], whose `rewards` are known."""
         layout, size = self.layout, self.layout.num_rewards
         cells = rewards[0].size
-        if layout.features.size:
-            spread = layout.features
+        if layout.features.exist:
+            spread = layout.features.matrix.toarray()
         else:
             spread = np.zeros((cells, size))
             spread[layout.reward_index, np.arange(size)] = 1.0

@@ -204,7 +204,7 @@ class RewardPolicyPosterior(Posterior):
         values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
         values = [
             value[:, target.layout.reward_index]
-            if block.over == "reward" and target.layout.features.size == 0
+            if block.over == "reward" and not target.layout.features.exist
             else value
             for block, value in zip(target.blocks, values)
         ]

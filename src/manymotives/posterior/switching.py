@@ -73,6 +73,8 @@ class SwitchingPosterior(Posterior):
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
         """Whether chains have mixed, once their motives are in one order."""
+        if not method.is_markov_chain:
+            return None
         return mixing(_few_rows(data["posterior"].to_dataset()), "Raise `max_rounds`, or `draws`.")
 
     @staticmethod

@@ -24,7 +24,8 @@ def identifiability_of(posterior: Any) -> Identifiability:
     elif getattr(reward, "residual_scale", None) is not None:
         features = None  # every reward is free
     else:
-        features = reward.features_for(environment)
+        made_of = reward.features_for(environment)
+        features = None if made_of is None else made_of.toarray()
     if features is not None and reward.on == "state_action":
         features = features.reshape(environment.num_states, environment.num_actions, -1)
     visited = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))

@@ -269,7 +269,7 @@ def _ranges(content: Content) -> tuple[np.ndarray, np.ndarray]:
     features = reward.features_for(environment)
     if reward.on == "state_action":
         features = features[environment.available.ravel()]
-    return features.min(axis=0), features.max(axis=0)
+    return features.min(axis=0).toarray().ravel(), features.max(axis=0).toarray().ravel()
 
 
 def _short(value: Any) -> float:

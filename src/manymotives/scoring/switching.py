@@ -19,11 +19,13 @@ from manymotives.fitting.fit import fit
 from manymotives.posterior import SwitchingPosterior
 from manymotives.scoring.contenders import Contender
 from manymotives.scoring.hidden_markov import fitted_hidden_markov
+from manymotives.scoring.own_past import can_learn_from_own_past, predict_with_own_past
 from manymotives.scoring.prediction import FIT, REFIT, Prediction
 from manymotives.scoring.splits import only
 from manymotives.scoring.sums import Book
 
 BY_ROW = np.empty((0, 0))  # in place of a policy
+AND_OWN_PAST = " and own past"  # after a model's name, where it learns from a held-out task as it goes on
 
 
 def predict_switching(
@@ -31,12 +33,15 @@ def predict_switching(
 ) -> Iterator[Prediction]:
     """What such a model predicts for each split, row by row."""
     demonstrations = book.demonstrations
-    for split in book.splits:
+    for number, split in enumerate(book.splits):
         training = only(demonstrations, split.trains)
         posterior = fit(contender.model, dynamics, training, contender.method, seed=seed, progress=False)
         assert isinstance(posterior, SwitchingPosterior)
         how = FIT if book.hold_out == "episodes" else REFIT
         mixed = "mixing" in posterior.data.attrs
+        if book.own_past and can_learn_from_own_past(posterior.target):
+            with_past = predict_with_own_past(posterior, demonstrations, split.task)
+            book.add_rows(contender.name + AND_OWN_PAST, number, with_past)
         yield Prediction(BY_ROW, how, mixed=mixed, by_row=posterior.log_predictions(demonstrations))
 
 

@@ -73,7 +73,7 @@ def static_layout_of(target: Target) -> StaticLayout:
         num_rewards=parameters.num_rewards,
         link=parameters.link,
         reward_index=tuple(int(index) for index in parameters.reward_index),
-        has_features=parameters.features.size > 0,
+        has_features=parameters.features.exist,
         temperature=parameters.temperature,
         lapse=parameters.lapse,
         has_lapse=parameters.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
@@ -107,7 +107,7 @@ def data_of(target: Target) -> Data:
         np.ascontiguousarray(target.counts.transpose(1, 2, 0)),
         np.array(target.fixed_temperature, dtype=float),
         np.array(target.fixed_lapse, dtype=float),
-        np.array(parameters.features, dtype=float),
+        parameters.features.matrix.toarray(),
         np.array(parameters.constants, dtype=float),
         np.array(parameters.hyper_constants, dtype=float),
     )

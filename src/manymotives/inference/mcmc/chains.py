@@ -27,7 +27,6 @@ from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.models.episodes import LARGEST, EpisodeCounts
-from manymotives.models.target import ParameterLayout
 from manymotives.planning import plan
 from manymotives.planning.problem import cores
 from manymotives.planning.warm_start import world_of
@@ -166,8 +165,7 @@ class MarkovChain:
         self.dynamics = None if target.belief is None else DynamicsSampler(target.belief, self.world)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
-        parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in target.layout)
-        self.layout = ParameterLayout(*parts)
+        self.layout = target.layout.copied()
         self.data = data_of(target, self.world, self.is_hamiltonian)
         self.motives = None if target.assignment is None else MotiveSampler(target.assignment)
         if self.motives is not None:

@@ -38,7 +38,7 @@ from manymotives.jit import compiled, inner
 def swap_states(rng, world, layout, data, state, rows):
     """Swap two states, drawn at random, in some rows of transitions, and in tasks and populations to match."""
     size, num_tasks, hyper = layout.num_rewards, len(state.tasks), state.hyper
-    if size < 2 or layout.features.size > 0 or layout.on_pairs:
+    if size < 2 or len(layout.features.begin) > 1 or layout.on_pairs:
         return  # rewards are not one for each state
     d = min(int(rng.random() * size), size - 1)
     e = (d + 1 + min(int(rng.random() * (size - 1)), size - 2)) % size

@@ -80,14 +80,14 @@ class MotiveSampler:
             self.state.stickiness[:] = 10.0
         if self.tree.concentration_family != KNOWN:
             self.state.concentration[:] = 10.0
-        shares = self._climbed(rng, target)
+        shares = self.first_shares(rng, target)
         chance = np.cumsum(shares, axis=1)
         self.state.motive[:] = np.minimum((rng.random((len(chance), 1)) > chance).sum(axis=1), shares.shape[1] - 1)
         self.count_choices(target.counts)
         resample_rows(rng, self.segments, self.tree, self.state)
         return _about_modes(rng, target, np.ascontiguousarray(tasks), hyper)
 
-    def _climbed(self, rng: np.random.Generator, target: Target) -> np.ndarray:
+    def first_shares(self, rng: np.random.Generator, target: Target) -> np.ndarray:
         """p(z_t | all choices) [T, K] of the likeliest of some free hidden Markov models.
 
         Where the number of motives is inferred, as many are in use at first as BIC finds for free policies.

@@ -35,11 +35,11 @@ def set_rewards(layout, proposed, rewards, count):
         else:
             for k in range(size):
                 x[k] = natural(families[k], proposed[n, k])
-        if features.size > 0:
+        if len(features.begin) > 1:
             for i in range(num_states * per_state):
                 total = 0.0
-                for k in range(size):
-                    total += features[i, k] * x[k]
+                for j in range(features.begin[i], features.begin[i + 1]):
+                    total += features.value[j] * x[features.column[j]]
                 rewards[n, i // per_state, i % per_state] = total
         elif per_state == 1:
             for k in range(size):
@@ -70,12 +70,12 @@ def reward_gradient(layout, workspace):
             else:
                 for a in range(num_actions):
                     table[s * per_state + a] = q_gradient[m, s, a]
-        if features.size > 0:
+        if len(features.begin) > 1:
             for k in range(size):
                 into[k] = 0.0
             for i in range(num_states * per_state):
-                for k in range(size):
-                    into[k] += features[i, k] * table[i]
+                for j in range(features.begin[i], features.begin[i + 1]):
+                    into[features.column[j]] += features.value[j] * table[i]
         else:
             for k in range(size):
                 into[k] = table[reward_index[k]]

@@ -131,7 +131,7 @@ def labelled_variables(
             made[name] = (dims, values if has_axis else values[:, :, 0])
     cells = cells_of(target)
     coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
-    if target.layout.features.size:
+    if target.layout.features.exist:
         coordinates["feature"] = coordinate_of(model.reward.feature_names(target.num_weights))
     if any(block.over == "group" for block in target.blocks):
         coordinates["group"] = coordinate_of(target.groups)
@@ -153,7 +153,7 @@ def task_variables(target: Target, tasks: np.ndarray) -> Variables:
     if target.on == "state_action":
         reward = np.where(target.environment.available, reward, np.nan)
     made: Variables = {"reward": (cells_of(target), reward)}
-    if layout.features.size:
+    if layout.features.exist:
         made["weight"] = (("feature",), tasks[..., : target.num_weights])
     if layout.temperature >= 0:
         made["inverse_temperature"] = ((), target.temperatures(tasks, owner))
@@ -173,7 +173,7 @@ def hyper_variables(target: Target, hyper: np.ndarray) -> Variables:
             part = part[..., 0]
         elif block.over == "group":
             behind = ("group",)
-        elif layout.features.size:
+        elif layout.features.exist:
             behind = ("feature",)
         else:
             shape = (target.environment.num_states, target.environment.num_actions)[: len(cells)]

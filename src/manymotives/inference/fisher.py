@@ -1,0 +1,141 @@
+"""Fisher information of choices as a linear operator: products with it and draws from it, never the matrix itself.
+
+With rewards ρ = Φ u, logits ℓ = c Q and one policy π to follow (soft, or greedy), for each task
+
+    dℓ = J du,   J = c K_π Φ,   K_π x = x + γ P (I − γ P_π)⁻¹ Π x          (on states x counts for every action)
+    I  = Jᵀ W J,   W(s) = N(s) Cᵀ diag(π m²) C,   C = 1 − 1 pᵀ,   m = (1 − ε) p / π,   π = (1 − ε) p + ε / |A(s)|
+
+where p = softmax(ℓ), N(s) choices were made in s, and ε is the lapse rate. Both J x and Jᵀ y cost one sparse solve. In
+standardised coordinates z = (u − mean) / scale the posterior's curvature is H = 1 + scale I scale: systems with it are
+solved by conjugate gradients, and H⁻¹ (scale Jᵀ W^½ ε₁ + ε₂) with standard normal ε is a draw from Normal(0, H⁻¹),
+the Laplace approximation (perturb, then optimise: Papandreou and Yuille 2010).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg as spl
+from jaxtyping import Float
+
+from manymotives.models import Target
+from manymotives.planning import plan
+from manymotives.planning.sparse import systems_of
+
+PROBES = 8  # draws from which the diagonal is estimated, for preconditioning
+EXACT = 1e-3  # residual of a solution, relative
+
+Coordinates = Float[np.ndarray, "R D"]
+
+
+class FisherInformation:
+    """Of the choices of R tasks in their coordinates, at u [R, D]."""
+
+    def __init__(self, target: Target, u: Coordinates) -> None:
+        environment, layout = target.environment, target.layout
+        every = np.arange(target.num_tasks)
+        self.shape = (len(u), environment.num_states, environment.num_actions)
+        self.on_pairs, self.features = layout.on_pairs, layout.features.matrix if layout.features.exist else None
+        self.reward_index = layout.reward_index
+        self.temperature = target.felt_temperatures(u, every)[:, None, None]
+        lapse = target.lapses(u, every)[:, None, None]
+        soft = self.temperature[:, 0, 0] if layout.is_soft else None
+        found = plan(environment, target.rewards(u), on=target.on, inverse_temperature=soft)
+        exists = np.isfinite(found.q)
+        above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
+        weight = np.where(exists, np.exp(self.temperature * above), 0.0)
+        self.intended = weight / weight.sum(axis=-1, keepdims=True)
+        policy = (1 - lapse) * self.intended + lapse * exists / exists.sum(axis=-1, keepdims=True)
+        meant = np.where(exists, (1 - lapse) * self.intended / np.maximum(policy, 1e-300), 0.0)
+        if not lapse.any():  # also where both are too small to be told from 0
+            meant = exists.astype(float)
+        self.followed = self.intended if layout.is_soft else found.policy
+        self.scored = target.counts * meant
+        self.root = np.sqrt(target.counts.sum(axis=2, keepdims=True) * policy) * meant  # W^½, before it is centred
+        self.transitions = environment.discount * environment.matrix
+        self.solvers: list[Any] = []  # of I − γ P_π; none where there is no future
+        if environment.discount > 0:
+            options = {"SymmetricMode": True}  # diagonally dominant: no pivoting needed (see `planning.sparse`)
+            self.solvers = [
+                spl.splu(system.tocsc(), diag_pivot_thresh=0.0, options=options)
+                for system in systems_of(environment, self.followed)
+            ]
+
+    def slope(self) -> Coordinates:
+        """The gradient of log likelihoods."""
+        return self._back(self._centred(self.scored))
+
+    def times(self, x: Coordinates) -> Coordinates:
+        """I x of each task."""
+        logits = self._logits(x)
+        logits -= (self.intended * logits).sum(axis=2, keepdims=True)
+        return self._back(self._centred(self.root**2 * logits))
+
+    def draw(self, rng: np.random.Generator) -> Coordinates:
+        """Normal(0, I), of each task."""
+        return self._back(self._centred(self.root * rng.standard_normal(self.shape)))
+
+    def diagonal(self, rng: np.random.Generator) -> Coordinates:
+        """An estimate, within some tens of per cent."""
+        return np.mean([self.draw(rng) ** 2 for _ in range(PROBES)], axis=0)
+
+    def _centred(self, y: np.ndarray) -> np.ndarray:
+        return y - self.intended * y.sum(axis=2, keepdims=True)
+
+    def _logits(self, x: np.ndarray) -> np.ndarray:
+        """J x [R, S, A]."""
+        rewards = self._rewards(x)
+        if self.on_pairs:
+            here = rewards.reshape(self.shape)
+            received = (self.followed * here).sum(axis=2)
+        else:
+            here, received = np.broadcast_to(rewards[:, :, None], self.shape), rewards
+        if self.solvers:
+            values = np.stack([solver.solve(each) for solver, each in zip(self.solvers, received)], axis=1)
+            here = here + (self.transitions @ values).T.reshape(self.shape)
+        return self.temperature * here
+
+    def _back(self, y: np.ndarray) -> np.ndarray:
+        """Jᵀ y [R, D]."""
+        y = self.temperature * y
+        table = y if self.on_pairs else y.sum(axis=2)
+        if self.solvers:
+            arriving = (self.transitions.T @ y.reshape(len(y), -1).T).T
+            values = np.stack([solver.solve(each, trans="T") for solver, each in zip(self.solvers, arriving)])
+            table = table + (self.followed * values[:, :, None] if self.on_pairs else values)
+        flat = table.reshape(len(y), -1)
+        return flat[:, self.reward_index] if self.features is None else (self.features.T @ flat.T).T
+
+    def _rewards(self, x: np.ndarray) -> np.ndarray:
+        """Φ x [R, S·(1 or A)]."""
+        if self.features is not None:
+            return (self.features @ x.T).T
+        table = np.zeros((len(x), self.shape[1] * (self.shape[2] if self.on_pairs else 1)))
+        table[:, self.reward_index] = x
+        return table
+
+
+def conjugate_gradients(
+    product: Callable[[Coordinates], Coordinates], right: Coordinates, diagonal: Coordinates, most: int
+) -> Coordinates:
+    """H⁻¹ `right` of each row, for positive definite H with about this diagonal; by so many products at most.
+
+    Ended early it is still a direction in which ½ xᵀ H x − xᵀ `right` falls.
+    """
+    x, left = np.zeros_like(right), right.copy()
+    scaled = left / diagonal
+    direction = scaled.copy()
+    height = (left * scaled).sum(axis=1)
+    enough = EXACT**2 * height
+    for _ in range(most):
+        active = height > enough
+        if not active.any():
+            break
+        moved = product(direction)
+        step = np.where(active, height / np.maximum((direction * moved).sum(axis=1), 1e-300), 0.0)[:, None]
+        x += step * direction
+        left -= step * moved
+        scaled = left / diagonal
+        before, height = height, np.where(active, (left * scaled).sum(axis=1), height)
+        direction = scaled + (height / np.maximum(before, 1e-300))[:, None] * direction
+    return x
