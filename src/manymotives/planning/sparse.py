@@ -157,6 +157,9 @@ def _plan_one(
         return q, one_step, best, None, rewards[everywhere, best]
 
     value = rewards.max(axis=1)
+    if graph.discount == 0:  # nothing is to come
+        q, one_step = improved(value, None)[:2]
+        return q, one_step, 0.0, 1
     if start is None:
         sweep(FIRST_SWEEPS)
         actions, policy, gain = improved(value, None)[2:]

@@ -11,19 +11,20 @@ climbed a little, given the choices so far with motives smoothed over them: noth
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.steps import NONE
-from manymotives.families import NORMAL
 from manymotives.inference.motive_modes import Motives, Population
 from manymotives.inference.motive_rows import likeliest
 from manymotives.models import Target
 from manymotives.models.assignment import Assignment
 from manymotives.models.hidden_markov import Segments, expected_counts, log_predictions, smoothed_motives
-from manymotives.models.priors import Gamma
+from manymotives.models.priors import Gamma, Prior
+from manymotives.models.rewards import GaussianReward
 from manymotives.models.sharing import Pooled
 from manymotives.posterior import SwitchingPosterior
 
@@ -43,9 +44,14 @@ class Everybody(NamedTuple):
     concentration: float  # ν
 
 
-def can_learn_from_own_past(target: Target) -> bool:
-    """Whether there are formulas for it: rewards are Gaussian, and how one chooses is known."""
-    return bool((target.layout.families == NORMAL).all())
+def can_use_own_past(model: Any) -> bool:
+    """Whether there are formulas for it: motives switch, rewards are Gaussian, and how one chooses is known."""
+    return (
+        getattr(model, "switching", None) is not None
+        and isinstance(model.reward, GaussianReward)
+        and not isinstance(model.inverse_temperature, Prior)
+        and not isinstance(model.choice.lapse, Prior)
+    )
 
 
 def predict_with_own_past(posterior: SwitchingPosterior, demonstrations: Demonstrations, task: int) -> np.ndarray:
@@ -146,7 +152,7 @@ def _everybody(posterior: SwitchingPosterior, one: Target, task: int) -> Everybo
     return Everybody(Population(parameters[..., 0], parameters[..., 1]), rows, concentration)
 
 
-def _coordinates(one: Target, drawn) -> np.ndarray:  # type: ignore[no-untyped-def]
+def _coordinates(one: Target, drawn: xr.Dataset) -> np.ndarray:
     """Mean coordinates of motives [K, D]."""
     layout = one.layout
     table = drawn["reward"].fillna(0.0).values.reshape(one.num_tasks, -1)

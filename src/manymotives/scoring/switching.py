@@ -19,7 +19,7 @@ from manymotives.fitting.fit import fit
 from manymotives.posterior import SwitchingPosterior
 from manymotives.scoring.contenders import Contender
 from manymotives.scoring.hidden_markov import fitted_hidden_markov
-from manymotives.scoring.own_past import can_learn_from_own_past, predict_with_own_past
+from manymotives.scoring.own_past import can_use_own_past, predict_with_own_past
 from manymotives.scoring.prediction import FIT, REFIT, Prediction
 from manymotives.scoring.splits import only
 from manymotives.scoring.sums import Book
@@ -38,8 +38,8 @@ def predict_switching(
         posterior = fit(contender.model, dynamics, training, contender.method, seed=seed, progress=False)
         assert isinstance(posterior, SwitchingPosterior)
         how = FIT if book.hold_out == "episodes" else REFIT
-        mixed = "mixing" in posterior.data.attrs
-        if book.own_past and can_learn_from_own_past(posterior.target):
+        mixed = "mixing" in posterior.data.attrs or not contender.method.is_markov_chain
+        if book.own_past and can_use_own_past(contender.model):
             with_past = predict_with_own_past(posterior, demonstrations, split.task)
             book.add_rows(contender.name + AND_OWN_PAST, number, with_past)
         yield Prediction(BY_ROW, how, mixed=mixed, by_row=posterior.log_predictions(demonstrations))

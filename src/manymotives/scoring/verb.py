@@ -19,6 +19,7 @@ from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
 from manymotives.scoring.held_out_tasks import predict_held_out_tasks, predict_without, refit
+from manymotives.scoring.own_past import can_use_own_past
 from manymotives.scoring.prediction import FIT, Prediction
 from manymotives.scoring.result import Score
 from manymotives.scoring.reweighting import reweighted
@@ -96,6 +97,7 @@ def score(
                 'show some of its own: hold_out=("tasks", 1).'
             )
         each.model.bind(each.dynamics(dynamics), demonstrations)  # what is wrong is better found before the work
+    unadapted = [each.name for each in contenders if own_past and not can_use_own_past(each.model)]
     if hold_out == "tasks":
         splits, warnings = by_tasks(demonstrations, first)
     elif refits:
@@ -103,6 +105,11 @@ def score(
     else:
         splits, warnings = by_each_episode(demonstrations), ()
     warnings += _twin_warnings(contenders, environment, demonstrations)
+    if unadapted:
+        warnings += (
+            f"{', '.join(unadapted)}: without own past. Models use it whose motives switch, with GaussianReward() and "
+            "known inverse temperature and lapse.",
+        )
     book = Book(environment, demonstrations, splits, hold_out, own_past)
     dynamics_of = {each.name: each.dynamics(dynamics) for each in contenders}
     basis = Basis.of(dynamics_of, demonstrations, book.held_out, book.held_out & book.is_choice)
