@@ -9,6 +9,7 @@ from scipy import special
 
 import manymotives as mm
 import switching_oracle as oracle
+from cases import in_turn
 from manymotives.inference import expectation_maximisation as em
 from manymotives.inference.fisher import FisherInformation, conjugate_gradients
 from manymotives.inference.motive_modes import Motives, Population
@@ -87,8 +88,8 @@ def test_draws_about_a_mode_are_those_of_its_curvature(monkeypatch):
     expected = np.einsum("mii->mi", np.linalg.inv(np.eye(u.shape[1]) + 0.49 * information))
     for limit in (np.inf, 0):
         monkeypatch.setattr("manymotives.inference.motive_modes.DENSE", limit)
-        found = motives.spread(z, population, np.random.default_rng(2), 2000).var(axis=0)
-        np.testing.assert_allclose(found, expected, rtol=0.15)
+        found = motives.spread(z, population, np.random.default_rng(2), 600).var(axis=0)
+        np.testing.assert_allclose(found, expected, rtol=0.25)  # 4 standard errors
 
 
 @pytest.mark.parametrize("by", ["everywhere", "state"])
@@ -185,8 +186,10 @@ def test_one_motive_ends_at_the_mode_of_the_model_without_switching():
     assert (np.abs(found - population.coordinates(z))[0] < 4.5 * error + 1e-3).all()
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("chosen", [[("ab", "xx")], [("a", "x"), ("b", "y")], [("aabb", "xxxx")] * 3])
+@pytest.mark.parametrize(
+    ("sharing", "chosen"),
+    in_turn(SHARINGS, ([("ab", "xx")], [("a", "x"), ("b", "y")], [("aabb", "xxxx")] * 3), every=3),
+)
 def test_few_choices_and_subjects_alike(sharing, chosen):
     """Scales that go to zero, single choices: finite numbers, probabilities that sum to one."""
     names = dict(zip("abxy", [*TRIANGLE.states[:2], *TRIANGLE.actions[:2]]))
