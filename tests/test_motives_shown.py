@@ -103,7 +103,7 @@ def test_fit_says_what_each_motive_wants(example):
         (["--switching", "2", "--model", "mpo"], "--switching is not for the model mpo. Choose mrp, rp or separate."),
         (
             ["--switching", "2", "--method", "nested"],
-            "cannot fit motives that switch: choose hmc, gibbs or metropolis.",
+            "cannot fit motives that switch: choose hmc, gibbs, metropolis or empirical-bayes.",
         ),
         (["--switching", "0"], "--switching must be a number of motives from 1 to 100"),
         (["--switching", "many"], '--switching must be a number of motives from 1 to 100, or "auto"'),

@@ -78,7 +78,7 @@ METHODS: dict[Method, type] = {
     Method.optimality: inference.OptimalityMonteCarlo,
 }
 AUTO = "auto"  # --switching: their number is inferred
-SWITCHES = (Method.hmc, Method.gibbs, Method.metropolis)  # what can fit motives that switch
+SWITCHES = (Method.hmc, Method.gibbs, Method.metropolis, Method.empirical_bayes)  # what can fit motives that switch
 Columns = "Columns (several, joined by commas, are read as one)"
 Where = "What they acted in"
 How = "How to fit"

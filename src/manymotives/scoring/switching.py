@@ -39,10 +39,10 @@ def predict_switching(
         assert isinstance(posterior, SwitchingPosterior)
         how = FIT if book.hold_out == "episodes" else REFIT
         mixed = "mixing" in posterior.data.attrs or not contender.method.is_markov_chain
+        yield Prediction(BY_ROW, how, mixed=mixed, by_row=posterior.log_predictions(demonstrations))
         if book.own_past and can_use_own_past(contender.model):
             with_past = predict_with_own_past(posterior, demonstrations, split.task)
             book.add_rows(contender.name + AND_OWN_PAST, number, with_past)
-        yield Prediction(BY_ROW, how, mixed=mixed, by_row=posterior.log_predictions(demonstrations))
 
 
 def add_free_policies(contender: Contender, book: Book, seed: int) -> str | None:
