@@ -23,13 +23,12 @@ import pandas as pd
 
 import manymotives as mm
 from benchmarks.harness import commit, peak_memory
-from benchmarks.labyrinth_counts import OwnPast
 from benchmarks.labyrinth_features import Features, features, with_memory
 from manymotives.io.atomic import whole_file
 from manymotives.scoring import Score
 from manymotives.scoring.hidden_markov import fitted_hidden_markov
 from manymotives.scoring.histories import LONGER_HISTORY, Histories
-from manymotives.scoring.histories import OWN_PAST as ADDED_BY_LIBRARY
+from manymotives.scoring.own_counts import OWN_PAST as OWN_HISTORY
 from manymotives.scoring.splits import by_tasks, only
 from manymotives.scoring.sums import Book
 
@@ -49,7 +48,7 @@ BETWEEN_MICE = mm.HalfNormal(0.2)
 
 UNIFORM, COUNTS, HISTORY = "uniform", "counts", "counts with history"
 LONGER, FURTHER = "counts with longer history, 6 nodes at most", "counts with longer history, 9 nodes at most"
-OWN_COUNTS, OWN_ADDED = f"{LONGER}, own past on top", f"{FURTHER}, own past added"
+OWN_LONGER, OWN_FURTHER = f"{LONGER}, own past", f"{FURTHER}, own past"
 FREE_PAIRS, FREE = (f"{MOTIVES} free policies that switch, {memory} before" for memory in ("1 node", f"{MEMORY} nodes"))
 FREE_POLICIES = f"free policies, {MOTIVES} that switch"  # as `mm.score` names those beside a model
 ONE = "one motive for everybody"
@@ -63,8 +62,8 @@ COMPARED = (
     (SWITCHING, FURTHER),
     (SWITCHING, ONE),
     (PLANNING, SWITCHING),
-    (OWN_PAST, OWN_COUNTS),
-    (OWN_PAST, OWN_ADDED),
+    (OWN_PAST, OWN_LONGER),
+    (OWN_PAST, OWN_FURTHER),
     (OWN_PAST, SWITCHING),
 )
 COMPARED_BY_ONE = ((LEARNT_FROM_ONE, LONGER),)
@@ -105,14 +104,11 @@ def counts(folder: Path) -> pd.DataFrame:
     by_node, by_route = _book(mice, 0), _book(mice, MEMORY)
     for book in (by_node, by_route):
         book.add_count_models()
-    own = OwnPast(Histories.of(by_node.environment, by_node.demonstrations))
-    for number, split in enumerate(by_node.splits):
-        by_node.add_rows(OWN_COUNTS, number, own.log_probability(split.trains, split.tested))
-    plain = {name: name for name in (UNIFORM, COUNTS, HISTORY, OWN_COUNTS)}
+    plain = {name: name for name in (UNIFORM, COUNTS, HISTORY)}
     return pd.concat(
         [
-            _only(by_node.by_task(), plain | {LONGER_HISTORY: LONGER}),
-            _only(by_route.by_task(), {LONGER_HISTORY: FURTHER}),
+            _only(by_node.by_task(), plain | {LONGER_HISTORY: LONGER, OWN_HISTORY: OWN_LONGER}),
+            _only(by_route.by_task(), {LONGER_HISTORY: FURTHER, OWN_HISTORY: OWN_FURTHER}),
         ]
     )
 
@@ -137,10 +133,9 @@ def one_motive(folder: Path) -> pd.DataFrame:
 def switching_motives(folder: Path) -> pd.DataFrame:
     """Motives that switch: a new mouse from the population of the others; then as its own past brings them nearer.
 
-    Beside them as many free policies in the same states, and counts to which own choices are added.
+    Beside them as many free policies in the same states.
     """
-    beside = {FREE_POLICIES: FREE, ADDED_BY_LIBRARY: OWN_ADDED}
-    names = {SWITCHING: SWITCHING, f"{SWITCHING} and own past": OWN_PAST} | beside
+    names = {SWITCHING: SWITCHING, f"{SWITCHING} and own past": OWN_PAST, FREE_POLICIES: FREE}
     return _scored(read(folder), of_each_mouse, names, hold_out=("tasks", "own past"))
 
 
@@ -224,7 +219,7 @@ def _reward(known: Features, mean: Any, scale: mm.HalfNormal, residual: bool) ->
 def _book(mice: Mice, memory: int) -> Book:
     """Where sums are kept, each mouse held out in turn."""
     demonstrations = mice.demonstrations[memory]
-    return Book(mice.environments[memory], demonstrations, by_tasks(demonstrations, (0,))[0], "tasks")
+    return Book(mice.environments[memory], demonstrations, by_tasks(demonstrations, (0,))[0], "tasks", own_past=True)
 
 
 def _scored(
