@@ -90,7 +90,7 @@ class OwnCounts:
 def _layers(
     base: np.ndarray, same: np.ndarray, total: np.ndarray, worth: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What is predicted by the others alone, then with own counts of each order; and the share left to what is below."""
+    """What the others alone predict, then with own counts of each order; and the share of what is below in each."""
     found, shares = [base], []
     for chosen, visits, each in zip(same, total, worth):
         seen = visits + each
