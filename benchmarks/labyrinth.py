@@ -25,12 +25,12 @@ import pandas as pd
 
 import manymotives as mm
 from benchmarks.harness import commit, peak_memory
-from benchmarks.labyrinth_counts import OwnPast
 from benchmarks.labyrinth_features import features, with_memory
 from manymotives.io.atomic import whole_file
 from manymotives.scoring import Score
 from manymotives.scoring.hidden_markov import fitted_hidden_markov
 from manymotives.scoring.histories import LONGER_HISTORY, Histories
+from manymotives.scoring.own_counts import OWN_PAST as OWN_HISTORY
 from manymotives.scoring.splits import by_tasks, only
 from manymotives.scoring.sums import Book
 
@@ -46,7 +46,7 @@ SEED = 0
 
 UNIFORM, COUNTS, HISTORY = "uniform", "counts", "counts with history"
 LONGER, FURTHER = "counts with longer history, 6 nodes at most", "counts with longer history, 9 nodes at most"
-OWN_COUNTS = f"{LONGER}, own past"
+OWN_LONGER, OWN_FURTHER = f"{LONGER}, own past", f"{FURTHER}, own past"
 FREE_PAIRS, FREE = (f"{MOTIVES} free policies that switch, {memory} before" for memory in ("1 node", f"{MEMORY} nodes"))
 FREE_POLICIES = f"free policies, {MOTIVES} that switch"  # as `mm.score` names those beside a model
 ONE = "one motive for everybody"
@@ -62,7 +62,8 @@ COMPARED = (
     (SWITCHING, ONE),
     (SWITCHING_PAIRS, FREE_PAIRS),
     (PLANNING, SWITCHING_PAIRS),
-    (OWN_PAST, OWN_COUNTS),
+    (OWN_PAST, OWN_LONGER),
+    (OWN_PAST, OWN_FURTHER),
     (OWN_PAST, SWITCHING),
 )
 COMPARED_BY_ONE = ((LEARNT_FROM_ONE, LONGER),)
@@ -103,14 +104,11 @@ def counts(folder: Path) -> pd.DataFrame:
     by_node, by_route = _book(mice, 0), _book(mice, MEMORY)
     for book in (by_node, by_route):
         book.add_count_models()
-    own = OwnPast(Histories.of(by_node.environment, by_node.demonstrations))
-    for number, split in enumerate(by_node.splits):
-        by_node.add_rows(OWN_COUNTS, number, own.log_probability(split.trains, split.tested))
-    plain = {name: name for name in (UNIFORM, COUNTS, HISTORY, OWN_COUNTS)}
+    plain = {name: name for name in (UNIFORM, COUNTS, HISTORY)}
     return pd.concat(
         [
-            _only(by_node.by_task(), plain | {LONGER_HISTORY: LONGER}),
-            _only(by_route.by_task(), {LONGER_HISTORY: FURTHER}),
+            _only(by_node.by_task(), plain | {LONGER_HISTORY: LONGER, OWN_HISTORY: OWN_LONGER}),
+            _only(by_route.by_task(), {LONGER_HISTORY: FURTHER, OWN_HISTORY: OWN_FURTHER}),
         ]
     )
 
@@ -214,7 +212,7 @@ def everybodys(mice: Mice, motives: int) -> mm.RewardPolicyModel:
 def _book(mice: Mice, memory: int) -> Book:
     """Where sums are kept, each mouse held out in turn."""
     demonstrations = mice.demonstrations[memory]
-    return Book(mice.environments[memory], demonstrations, by_tasks(demonstrations, (0,))[0], "tasks")
+    return Book(mice.environments[memory], demonstrations, by_tasks(demonstrations, (0,))[0], "tasks", own_past=True)
 
 
 def _fitted(mice: Mice, motives: int, name: str) -> pd.DataFrame:

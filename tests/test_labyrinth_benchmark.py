@@ -1,15 +1,10 @@
-"""The labyrinth's benchmark: features against examples by hand, counts of a mouse's own past against a plain loop."""
-
-from collections import Counter
-from dataclasses import replace
+"""The labyrinth's benchmark: features against examples by hand."""
 
 import numpy as np
 import pytest
-from benchmarks.labyrinth_counts import OwnPast
 from benchmarks.labyrinth_features import NONE, features, labels_of, last_nodes, with_memory
 
 import manymotives as mm
-from manymotives.scoring.histories import Histories
 
 MAZE = mm.worlds.Labyrinth(levels=2, discount=0.0)  # nodes 0 to 6 and home, which is number 7
 WATER = 5
@@ -110,41 +105,3 @@ def test_the_first_step_of_an_episode_comes_from_nowhere():
         "step after 1 turn": "from nowhere, enter, level home, after begin",
         "last 2 nodes": "nothing, home, enter",
     }
-
-
-def test_own_past_is_counted_on_top_as_it_goes():
-    """Against a plain loop, with the weights found; later choices change no prediction before them."""
-    rng = np.random.default_rng(1)
-    wants = rng.normal(size=(3, MAZE.num_states))
-    data = mm.simulate(MAZE, wants, mm.Softmax(2.0), steps=40, episodes=2, seed=3)
-    trains, tested = data.task != 0, data.task == 0
-    histories = Histories.of(MAZE, data)
-    own = OwnPast(histories)
-    found = own.log_probability(trains, tested)
-    back_off = histories.tuned(trains, "tasks")
-    others = histories.log_probability(trains, tested, back_off)
-    worth = np.exp(own._tuned(trains, back_off))
-    seen: Counter = Counter()
-    for row in np.flatnonzero(tested):
-        past, at = [], row
-        while at >= 0 and len(past) <= back_off.order:
-            past.append(int(data.state[at]))
-            at = at - 1 if data.follows[at] else -1
-        probability = np.exp(others[row])
-        known = [tuple(past[: order + 1]) for order in range(len(past))]
-        if len(past) <= back_off.order:
-            known.append((*past, "nothing"))  # that the episode began there is known too
-        for order, context in enumerate(known):
-            same, total = seen[context, int(data.action[row])], seen[context]
-            probability = (same + worth[order] * probability) / (total + worth[order])
-        assert found[row] == pytest.approx(np.log(probability), rel=1e-10)
-        for context in known:
-            seen[context, int(data.action[row])] += 1
-            seen[context] += 1
-
-    half = np.flatnonzero(tested)[tested.sum() // 2]
-    later = tested & (np.arange(len(tested)) >= half)
-    others_first = np.where(later & (data.action < 2), 1 - data.action, data.action)  # left and right exchanged
-    assert (others_first != data.action).any()
-    changed = OwnPast(Histories.of(MAZE, replace(data, action=others_first))).log_probability(trains, tested)
-    np.testing.assert_array_equal(changed[tested & ~later], found[tested & ~later])

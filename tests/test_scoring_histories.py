@@ -79,29 +79,32 @@ def test_by_hand():
     assert np.isnan(found[:4]).all()
     # x: in a twice of twice, after b once of once; that b was first was not seen before
     assert math.exp(found[4]) == pytest.approx(((2 + 0.5) / 3 + 1) / 2, rel=1e-14)
-    # the same with its own past: y once in b, which says nothing of a
-    own = Histories.of(place, data).log_probability(trains, tested, BackOff(2, (1.0, 1.0, 1.0)), own_past=True)
-    assert own[4] == found[4]
 
 
-@pytest.mark.parametrize("own_past", [False, True], ids=["alone", "own past"])
 @pytest.mark.parametrize("hold_out", ["episodes", "tasks"])
-def test_predictions_are_those_of_plain_loops(hold_out, own_past):
+def test_predictions_are_those_of_plain_loops(hold_out):
     place, data = walks()
     split = by_episodes(data, 3, 0)[0][0] if hold_out == "episodes" else by_tasks(data, (1,))[0][1]
-    found = Histories.of(place, data).log_probability(split.trains, split.tested, BACK_OFF, own_past)
+    found = Histories.of(place, data).log_probability(split.trains, split.tested, BACK_OFF)
     training, tested = choices(data, split.trains), choices(data, split.tested)
     assert len(tested) > 20
     assert np.array_equal(np.flatnonzero(np.isfinite(found)), tested)
     for row in tested:
-        past = [
-            other
-            for other in choices(data, ~split.trains)
-            if own_past and other < row and data.task[other] == data.task[row]
-        ]
-        assert math.exp(found[row]) == pytest.approx(
-            probability(place, data, row, training + past, BACK_OFF), rel=1e-12
-        )
+        assert math.exp(found[row]) == pytest.approx(probability(place, data, row, training, BACK_OFF), rel=1e-12)
+
+
+def test_training_tasks_are_predicted_from_the_others():
+    """Counts less a task's own are those of the others."""
+    place, data = walks(tasks=4)
+    trains = data.task != 1
+    histories = Histories.of(place, data)
+    found = histories.from_other_tasks(trains, BACK_OFF)
+    for task in (0, 2, 3):
+        mine = data.task == task
+        expected = histories.log_probability(trains & ~mine, mine, BACK_OFF)[histories.row]
+        told = histories.task == task
+        np.testing.assert_allclose(np.log(found[told]), expected[told], rtol=1e-14)
+    assert np.isnan(found[histories.task == 1]).all()
 
 
 def test_every_action_has_its_share():
@@ -112,24 +115,23 @@ def test_every_action_has_its_share():
     for action in range(3):
         exists = place.available[data.state, action]
         other = replace(data, action=np.where(split.tested & exists, action, data.action))
-        found = Histories.of(place, other).log_probability(split.trains, split.tested, BACK_OFF, own_past=False)
+        found = Histories.of(place, other).log_probability(split.trains, split.tested, BACK_OFF)
         total += np.where(split.tested & exists, np.exp(found), 0.0)
     assert total[split.tested] == pytest.approx(np.ones(split.tested.sum()), abs=1e-12)
 
 
-@pytest.mark.parametrize("own_past", [False, True], ids=["alone", "own past"])
 @pytest.mark.parametrize("unit", ["episodes", "tasks"])
-def test_smoothing_is_the_one_under_which_what_is_left_out_is_likeliest(unit, own_past):
+def test_smoothing_is_the_one_under_which_what_is_left_out_is_likeliest(unit):
     place, data = walks(tasks=4, episodes=3, steps=10)
     trains = data.episode % 3 != 1
-    found = Histories.of(place, data).tuned(trains, unit, own_past)
+    found = Histories.of(place, data).tuned(trains, unit)
     of = data.episode if unit == "episodes" else data.task
     training = choices(data, trains)
 
     def left_out(order, worth):
         total = 0.0
         for row in training:
-            counted = [other for other in training if of[other] != of[row] or (own_past and other < row)]
+            counted = [other for other in training if of[other] != of[row]]
             total += math.log(probability(place, data, row, counted, BackOff(order, worth)))
         return total
 
@@ -165,8 +167,7 @@ def test_the_order_is_found():
 # ---- no leak --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("own_past", [False, True], ids=["alone", "own past"])
-def test_predictions_know_nothing_of_the_choice_and_of_what_comes_later(own_past):
+def test_predictions_know_nothing_of_the_choice_and_of_what_comes_later():
     """Other choices and states from some moment on: all predictions up to it are the same to the last bit."""
     place, data = walks()
     split = by_tasks(data, (1,))[0][0]
@@ -178,33 +179,30 @@ def test_predictions_know_nothing_of_the_choice_and_of_what_comes_later(own_past
     before = []
     for each in (data, replace(data, state=state, action=action)):
         histories = Histories.of(place, each)
-        back_off = histories.tuned(split.trains, "tasks", own_past)
-        before.append((back_off, histories.log_probability(split.trains, split.tested, back_off, own_past)[:moment]))
+        back_off = histories.tuned(split.trains, "tasks")
+        before.append((back_off, histories.log_probability(split.trains, split.tested, back_off)[:moment]))
     assert before[0][0] == before[1][0]
     assert np.array_equal(before[0][1], before[1][1], equal_nan=True)
     # in the moment itself the state is the same, the choice another: of two, the one has what the other has not
     place, data = walks(forgets=0.0)
     pair = [replace(data, action=np.where(np.arange(len(data.action)) == 5, a, data.action)) for a in (0, 1)]
     split = by_tasks(data, (0,))[0][0]
-    there = [Histories.of(place, each).log_probability(split.trains, split.tested, BACK_OFF, own_past) for each in pair]
-    assert np.array_equal(there[0][:5], there[1][:5])
-    assert np.array_equal(there[0][6:], there[1][6:], equal_nan=True) != own_past  # what it did is past from now on
+    there = [Histories.of(place, each).log_probability(split.trains, split.tested, BACK_OFF) for each in pair]
+    for part in (slice(0, 5), slice(6, None)):  # of what it did nothing is learnt
+        assert np.array_equal(there[0][part], there[1][part], equal_nan=True)
 
 
 def test_coin_flips_cannot_be_predicted_except_by_cheating():
     data = flips(np.random.default_rng(3), tasks=12, steps=40)
     histories = Histories.of(TWO, data)
     fair, greedy = BackOff(LONGEST, (1.0,) * (LONGEST + 1)), []
-    for own_past in (False, True):
-        found = np.full(len(data.action), np.nan)
-        for split in by_tasks(data, (0,))[0]:
-            back_off = histories.tuned(split.trains, "tasks", own_past)
-            predicted = histories.log_probability(split.trains, split.tested, back_off, own_past)
-            found = np.where(split.tested, predicted, found)
-        luck = 3 * found.std() * math.sqrt(len(found))  # three standard errors: once in 700
-        assert found.sum() < -math.log(2) * len(found) + luck
+    found = np.full(len(data.action), np.nan)
     for split in by_tasks(data, (0,))[0]:
+        predicted = histories.log_probability(split.trains, split.tested, histories.tuned(split.trains, "tasks"))
+        found = np.where(split.tested, predicted, found)
         greedy.append(np.nanmean(histories.log_probability(split.trains | split.tested, split.tested, fair)))
+    luck = 3 * found.std() * math.sqrt(len(found))  # three standard errors: once in 700
+    assert found.sum() < -math.log(2) * len(found) + luck
     assert np.mean(greedy) > -math.log(2) + 0.1
 
 
@@ -227,12 +225,11 @@ def lists(*trajectories, tasks=None):
         (lists(([0, 0], [1, 1]), ([1, 1], [0, 1])), [True, True, False, False]),  # states not seen before
     ],
 )
-@pytest.mark.parametrize("own_past", [False, True], ids=["alone", "own past"])
-def test_odd_data_are_predicted_as_by_plain_loops(data, trains, own_past):
+def test_odd_data_are_predicted_as_by_plain_loops(data, trains):
     trains = np.array(trains)
     histories = Histories.of(TWO, data)
     for hold_out in ("episodes", "tasks"):
-        back_off = histories.tuned(trains, hold_out, own_past)
+        back_off = histories.tuned(trains, hold_out)
         assert SHORTEST <= back_off.order <= LONGEST
         found = histories.log_probability(trains, ~trains, back_off)
         for row in choices(data, ~trains):

@@ -14,7 +14,8 @@ import manymotives as mm
 from manymotives.cli import app
 from manymotives.plots.findings import model_names
 from manymotives.scoring import Score
-from manymotives.scoring.histories import LONGER_HISTORY, OWN_PAST, Histories
+from manymotives.scoring.histories import LONGER_HISTORY, Histories
+from manymotives.scoring.own_counts import OWN_PAST, SPREAD, USUAL, OwnCounts
 from manymotives.scoring.splits import by_tasks
 from manymotives.scoring.sums import Book
 from scoring_examples import PLACE, PLAIN, QUICK, demonstrations, score
@@ -72,36 +73,107 @@ def contexts(data, row, order):
     return found
 
 
-def as_it_goes(data, task, back_off):
-    """log p of a task's choices, one after the other: predict by the counts so far, then count."""
-    counts, found = Counter(), {}
+def from_counts(counts, here, action, worth, probability):
+    """Each context's counts around what is known without it."""
+    for context, each in zip(here, worth):
+        probability = (counts[context, action] + each * probability) / (counts[context] + each)
+    return probability
+
+
+def count(counts, here, action):
+    for context in here:
+        counts[context] += 1
+        counts[context, action] += 1
+
+
+def as_it_goes(data, task, trains, back_off, own_worth):
+    """p of a task's choices, one after the other: by the others' counts and its own so far; then it is counted."""
+    others, own, found = Counter(), Counter(), {}
     choices = [int(row) for row in np.flatnonzero(data.action >= 0)]
-    others = [row for row in choices if data.task[row] != task]
-    for row in others + [row for row in choices if data.task[row] == task]:
-        action, here = int(data.action[row]), contexts(data, row, back_off.order)
-        probability = 1 / PLACE.available[data.state[row]].sum()
-        for context, worth in zip(here, back_off.worth):
-            probability = (counts[context, action] + worth * probability) / (counts[context] + worth)
+    for row in choices:
+        if trains[row] and data.task[row] != task:
+            count(others, contexts(data, row, back_off.order), int(data.action[row]))
+    for row in choices:
         if data.task[row] == task:
-            found[row] = math.log(probability)
-        for context in here:
-            counts[context] += 1
-            counts[context, action] += 1
+            action, here = int(data.action[row]), contexts(data, row, back_off.order)
+            cold = from_counts(others, here, action, back_off.worth, 1 / PLACE.available[data.state[row]].sum())
+            found[row] = from_counts(own, here, action, own_worth, cold)
+            count(own, here, action)
     return found
+
+
+def weights(data, split):
+    """κ and κ' of a split."""
+    histories = Histories.of(PLACE, data)
+    back_off = histories.tuned(split.trains, "tasks")
+    return back_off, OwnCounts.of(histories).tuned(split.trains, back_off)
 
 
 def test_own_past_is_that_of_a_plain_loop_that_counts_as_it_goes(pair):
     data, found, _ = pair
     mine = found.by_task[found.by_task["model"] == OWN_PAST].reset_index(drop=True)
-    histories, rows = Histories.of(PLACE, data), predictions(data)
+    rows = predictions(data)
     for split in by_tasks(data, (0,))[0]:
-        expected = as_it_goes(data, split.task, histories.tuned(split.trains, "tasks", own_past=True))
+        expected = as_it_goes(data, split.task, split.trains, *weights(data, split))
+        logs = [math.log(each) for each in expected.values()]
         told = rows[split.task]
         assert np.array_equal(np.flatnonzero(np.isfinite(told)), list(expected))
-        assert told[list(expected)] == pytest.approx(list(expected.values()), rel=1e-12)
+        assert told[list(expected)] == pytest.approx(logs, rel=1e-12)
         line = mine.loc[split.task]
         assert line["choices"] == len(expected)
-        assert line["log_likelihood"] == pytest.approx(np.mean(list(expected.values())), rel=1e-12)
+        assert line["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-12)
+
+
+def test_own_weights_are_those_under_which_training_tasks_are_likeliest():
+    """Each predicted from the others of the training set and its own past; times the prior. Against a plain loop."""
+    data = with_gaps(demonstrations(tasks=4, episodes=3, steps=10))
+    split = by_tasks(data, (0,))[0][1]
+    back_off, worth = weights(data, split)
+
+    def log_posterior(worth):
+        found = -sum(((np.log(worth) - math.log(USUAL)) / SPREAD) ** 2) / 2
+        for task in (0, 2, 3):
+            found += sum(map(math.log, as_it_goes(data, task, split.trains, back_off, worth).values()))
+        return found
+
+    best = log_posterior(worth)
+    assert best > log_posterior(np.full(len(worth), USUAL)) + 1  # something was learnt
+    for order in range(len(worth)):
+        for factor in (0.5, 0.9, 1.1, 2.0):
+            tried = np.where(np.arange(len(worth)) == order, factor * worth, worth)
+            assert log_posterior(tried) < best + 1e-4  # the search ends where slopes are 1e-5 a choice, of 80
+
+
+def test_the_less_choices_tell_the_nearer_are_weights_to_the_usual_ones():
+    """One training task has no others to be predicted from; one or no choice has no past."""
+    data = demonstrations(tasks=3, episodes=2, steps=8)
+    own = OwnCounts.of(histories := Histories.of(PLACE, data))
+    back_off = histories.tuned(data.task < 2, "tasks")
+    first = np.append(True, np.diff(data.task) != 0)
+    for trains in (data.task == 0, data.task < 0, (data.task < 2) & first):
+        np.testing.assert_allclose(own.tuned(trains, back_off), USUAL, rtol=1e-12)
+    assert not np.allclose(own.tuned(data.task < 2, back_off), USUAL)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        ([([0], [1]), ([1], [2])]),  # single choices
+        ([([0, 1, 2], [1, 0, 1]), ([1, 1], [2, 0])]),  # one training task
+        ([([0, 1, 2], [1, 0, 1]), ([1, 1], [2, 0]), ([0, 1], [None, None])]),  # a task without choices
+        ([([0], [1]), ([1], [2]), ([2], [0])]),
+    ],
+)
+def test_odd_data_are_predicted(lists):
+    named = [
+        ([PLACE.states[s] for s in states], [None if a is None else PLACE.actions[a] for a in actions])
+        for states, actions in lists
+    ]
+    data = mm.Demonstrations.from_lists(named, PLACE)
+    for split, told in zip(by_tasks(data, (0,))[0], predictions(data)):
+        expected = as_it_goes(data, split.task, split.trains, *weights(data, split))
+        assert np.array_equal(np.flatnonzero(np.isfinite(told)), list(expected))
+        assert np.exp(told[list(expected)]) == pytest.approx(list(expected.values()), rel=1e-12)
 
 
 def test_the_other_rows_are_those_of_held_out_tasks_to_the_last_bit(pair):
@@ -147,9 +219,9 @@ def test_own_past_knows_nothing_of_the_choice_and_of_what_comes_later(share):
 
 
 def test_probabilities_of_what_could_have_been_chosen_add_up_to_one():
-    data = demonstrations(tasks=2, episodes=2, steps=6)
+    data = demonstrations(tasks=3, episodes=2, steps=6)
     for row in (3, 11):
-        tried = [replace(data, action=np.where(np.arange(24) == row, a, data.action)) for a in range(3)]
+        tried = [replace(data, action=np.where(np.arange(36) == row, a, data.action)) for a in range(3)]
         assert sum(math.exp(predictions(each)[0][row]) for each in tried) == pytest.approx(1.0, abs=1e-12)
 
 

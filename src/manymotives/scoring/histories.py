@@ -12,9 +12,6 @@ those under which training choices are likeliest, each predicted from the others
 where new tasks are to be predicted, or else from other episodes. What is asked of the training set is what will be
 asked of the model.
 
-**With its own past** a task's earlier choices count too as it goes, those of its earlier episodes and of the same one;
-κ_n are then chosen for that. Other models are not told so much: a table that shows it must say so (`OWN_PAST`).
-
 Numbers of contexts are those of pairs (number of h_{n−1} a step before, state): time and memory are linear in rows.
 """
 
@@ -32,7 +29,6 @@ from manymotives.data.steps import NONE
 from manymotives.scoring.counts import LEAST, MOST
 
 LONGER_HISTORY = "counts with longer history"
-OWN_PAST = "counts with longer history and own past"
 SHORTEST, LONGEST = 2, 6  # orders to choose from; history of order 1 has a table of its own
 EXACT = 1e-3  # of κ, relative: what is predicted changes by less than choices tell
 
@@ -81,7 +77,7 @@ class Histories:
             tuple(choices),
         )
 
-    def tuned(self, trains: Bool[np.ndarray, " rows"], hold_out: str, own_past: bool = False) -> BackOff:
+    def tuned(self, trains: Bool[np.ndarray, " rows"], hold_out: str) -> BackOff:
         """What these rows ask for, if "tasks" or "episodes" like theirs are to be predicted."""
         trained = trains[self.row]
         units = [self.task] if hold_out == "tasks" else []
@@ -90,25 +86,15 @@ class Histories:
         found = self.uniform[trained]
         worth, evidence = [], []
         for order in range(LONGEST + 1):
-            numbers = self.choices[order][trained], self.contexts[order][trained]
-            alike = [_numbered(number, unit) for number in numbers]
-            same, total = (
-                np.bincount(number)[number] - np.bincount(mine)[mine] for number, mine in zip(numbers, alike)
-            )
-            if own_past:
-                same, total = same + _earlier(alike[0]), total + _earlier(alike[1])
+            same, total, alike = self._from_others(order, trained, unit)
             tells = self.before[trained] >= order - 1
-            worth.append(_likeliest(same, total, found, tells, np.arange(len(found)) if own_past else alike[0]))
+            worth.append(_likeliest(same, total, found, tells, alike))
             found = np.where(tells, _around(same, total, found, worth[order]), found)
             evidence.append(_log(found).sum())
         return BackOff(SHORTEST + int(np.argmax(evidence[SHORTEST:])), tuple(worth))
 
     def log_probability(
-        self,
-        trains: Bool[np.ndarray, " rows"],
-        tested: Bool[np.ndarray, " rows"],
-        back_off: BackOff,
-        own_past: bool = False,
+        self, trains: Bool[np.ndarray, " rows"], tested: Bool[np.ndarray, " rows"], back_off: BackOff
     ) -> Float[np.ndarray, " rows"]:
         """log p of each tested choice, from those that train; elsewhere no number."""
         trained, asked = trains[self.row], tested[self.row]
@@ -116,32 +102,37 @@ class Histories:
         for order in range(back_off.order + 1):
             numbers = self.choices[order], self.contexts[order]
             same, total = (np.bincount(number[trained], minlength=len(number))[number[asked]] for number in numbers)
-            if own_past:
-                same, total = (
-                    count + self._untrained_before(number, trained)[asked]
-                    for count, number in zip((same, total), numbers)
-                )
             tells = self.before[asked] >= order - 1
             found = np.where(tells, _around(same, total, found, back_off.worth[order]), found)
         everywhere = np.full(self.num_rows, np.nan)
         everywhere[self.row[asked]] = _log(found)
         return everywhere
 
-    def _untrained_before(self, number: np.ndarray, trained: np.ndarray) -> np.ndarray:
-        """Of each choice that does not train: how many of its task's with its number came before and do not either."""
-        found = np.zeros(len(number), dtype=np.int64)
-        found[~trained] = _earlier(_numbered(number[~trained], self.task[~trained]))
-        return found
+    def from_other_tasks(self, trains: Bool[np.ndarray, " rows"], back_off: BackOff) -> Float[np.ndarray, " choices"]:
+        """p of each choice that trains, from those of the other tasks that do; elsewhere no number."""
+        trained = trains[self.row]
+        found = self.uniform[trained]
+        for order in range(back_off.order + 1):
+            same, total, _ = self._from_others(order, trained, self.task[trained])
+            tells = self.before[trained] >= order - 1
+            found = np.where(tells, _around(same, total, found, back_off.worth[order]), found)
+        everywhere = np.full(len(self.row), np.nan)
+        everywhere[trained] = found
+        return everywhere
+
+    def _from_others(
+        self, order: int, trained: np.ndarray, unit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """N(h_n, a) and N(h_n) of each choice that trains, by other units; and the number of (h_n, a, its unit)."""
+        numbers = self.choices[order][trained], self.contexts[order][trained]
+        alike = [_numbered(number, unit) for number in numbers]
+        same, total = (np.bincount(number)[number] - np.bincount(mine)[mine] for number, mine in zip(numbers, alike))
+        return same, total, alike[0]
 
 
 def _numbered(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Numbers 0, 1, … of the different pairs of whole numbers."""
     return pd.factorize(first * (int(second.max(initial=0)) + 1) + second)[0]
-
-
-def _earlier(number: np.ndarray) -> np.ndarray:
-    """How often each number came before."""
-    return pd.Series(number).groupby(number).cumcount().to_numpy()
 
 
 def _around(same: np.ndarray, total: np.ndarray, base: np.ndarray, worth: float) -> np.ndarray:

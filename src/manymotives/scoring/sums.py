@@ -12,7 +12,8 @@ from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.scoring.cells import Cells
 from manymotives.scoring.counts import Smoothing, count_models
-from manymotives.scoring.histories import LONGER_HISTORY, OWN_PAST, BackOff, Histories
+from manymotives.scoring.histories import LONGER_HISTORY, BackOff, Histories
+from manymotives.scoring.own_counts import OWN_PAST, OwnCounts
 from manymotives.scoring.prediction import NOT_ASKED, Prediction
 from manymotives.scoring.splits import Split
 
@@ -59,6 +60,7 @@ class Book:
         for each training set; no more than what trains.
         """
         histories = Histories.of(self.environment, self.demonstrations)
+        own = OwnCounts.of(histories) if self.own_past else None
         known: dict[int, tuple[Smoothing, BackOff]] = {}
         for number, split in enumerate(self.splits):
             if tuning is None:
@@ -72,13 +74,12 @@ class Book:
             tables, _ = count_models(self.cells, self.cells.counts(split.trains), smoothing)
             for name, table in tables.items():
                 self._count(name, number, table)
-            self.add_rows(LONGER_HISTORY, number, histories.log_probability(split.trains, split.tested, back_off))
+            log_others = histories.log_probability(split.trains, split.tested, back_off)
+            self.add_rows(LONGER_HISTORY, number, log_others)
             self.orders.add(back_off.order)
-            if self.own_past:
-                rows = split.trains if tuning is None else tuning[number]
-                back_off = histories.tuned(rows, self.hold_out, own_past=True)
-                predicted = histories.log_probability(split.trains, split.tested, back_off, own_past=True)
-                self.add_rows(OWN_PAST, number, predicted)
+            if own is not None:
+                worth = own.tuned(split.trains if tuning is None else tuning[number], back_off)
+                self.add_rows(OWN_PAST, number, own.log_probability(log_others, worth))
 
     def add(self, name: str, number: int, prediction: Prediction) -> None:
         """What a model predicts for split `number`."""
