@@ -268,3 +268,22 @@ def test_c_is_chosen_within_the_training_set():
     learns, checks = hidden_markov._parts(data, data.task == 3, "tasks")
     assert np.array_equal(np.flatnonzero(checks), [23])
     assert np.array_equal(np.flatnonzero(learns), [18, 19, 20, 21, 22])
+
+
+@pytest.mark.parametrize("stay", [0.95, 0.5])
+def test_c_is_the_one_that_predicts_best_as_far_as_was_tried(stay):
+    """From one model, by as many steps for each; larger, or else smaller, as long as it helps."""
+    place, data, _ = switching(np.random.default_rng(1), stay=stay)
+    learns, checks = hidden_markov._parts(data, np.ones(len(data.state), dtype=bool), "tasks")
+    part = Training.of(place, data, learns)
+    settled = part.improved(part.begun(2, 0, hidden_markov.USUAL), hidden_markov.SETTLED)
+    found = hidden_markov._tuned(settled, part, data, checks)
+    scores = {
+        c: part.improved(replace(settled, concentration=c), hidden_markov.TUNED).log_probability(data)[checks].mean()
+        for c in hidden_markov.CONCENTRATIONS
+    }
+    assert scores[found.concentration] == found.log_probability(data)[checks].mean()
+    assert scores[found.concentration] > max(scores.values()) - 2 * hidden_markov.HELPS
+    assert (found.concentration > hidden_markov.USUAL) == (
+        stay == 0.5
+    )  # where nothing switches, all policies are alike

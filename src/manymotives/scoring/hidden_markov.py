@@ -8,7 +8,9 @@ nothing is wanted or planned. A model that switches between motives has found so
 **Priors**, Dirichlet, written as what was seen before: c choices of each policy in each state, distributed as `counts`
 are; `STAY` moves of each hidden state to itself and `SPREAD` to anywhere; `SPREAD` beginnings. Everything but c
 maximises likelihood × prior (EM; of several starts the one that is ahead goes on). c is chosen within the training set:
-some of its tasks, or episodes, are predicted from the others.
+some of its tasks, or episodes, are predicted from the others, by c larger and larger, or else smaller and smaller, as
+long as that helps. EM goes on from one model by equally many steps for each c, as what has had more of them predicts
+better; and for the whole training set from the best of these models.
 
 **Prediction** is causal, p(a_t | a_1 … a_{t−1}): z_t is filtered by what came before in the same episode. Smoothing, by
 what came after, serves to learn from the training set alone.
@@ -27,11 +29,12 @@ from manymotives.scoring.counts import around, evident_worth
 
 STAY, SPREAD = 9.0, 1.0
 CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # tried for c
-USUAL = 10.0  # for c, where nothing can be tried
-STARTS, TRIED = 5, 15  # so many, each for so many steps of EM
-TUNED = 100  # steps of EM for each c that is tried
+USUAL = 10.0  # the c tried first, and the one where nothing can be tried
+STARTS, TRIED = 5, 10  # so many, each for so many steps of EM
+SETTLED, TUNED = 30, 10  # steps of EM before c are compared, and for each c that is
+HELPS = 1e-4  # nats a choice: if another c predicts better by less, it does not help
 LIMIT = 500  # steps of EM
-ENOUGH = 1e-6  # nats a choice: a smaller gain is none
+ENOUGH = 2e-6  # nats a choice: a smaller gain is none
 HELD = 5  # one in so many tasks, or episodes, is predicted to choose c
 BLOCK = 10  # rows that have the same policy in the guess that a start is
 
@@ -74,17 +77,33 @@ def fitted_hidden_markov(
 ) -> HiddenMarkov:
     """The model of so many policies that these rows ask for, if "tasks" or "episodes" like theirs are predicted."""
     learns, checks = _parts(demonstrations, trains, hold_out)
-    concentration = USUAL
-    if checks.any() and num_policies > 1:
-        training = Training.of(environment, demonstrations, learns)
-        begun = training.begun(num_policies, seed, USUAL)
-        scores = [
-            training.improved(replace(begun, concentration=each), TUNED).log_probability(demonstrations)[checks].sum()
-            for each in CONCENTRATIONS
-        ]
-        concentration = CONCENTRATIONS[int(np.argmax(scores))]
-    training = Training.of(environment, demonstrations, trains)
-    return training.improved(training.begun(num_policies, seed, concentration), LIMIT)
+    everything = Training.of(environment, demonstrations, trains)
+    if num_policies == 1 or not checks.any():
+        return everything.improved(everything.begun(num_policies, seed, USUAL), LIMIT)
+    part = Training.of(environment, demonstrations, learns)
+    settled = part.improved(part.begun(num_policies, seed, USUAL), SETTLED)
+    return everything.improved(_tuned(settled, part, demonstrations, checks), LIMIT)
+
+
+def _tuned(settled: HiddenMarkov, part: "Training", demonstrations: Demonstrations, checks: np.ndarray) -> HiddenMarkov:
+    """This model with the c by which these rows are predicted best, improved a little."""
+
+    def tried(concentration: float) -> tuple[float, HiddenMarkov]:
+        model = part.improved(replace(settled, concentration=concentration), TUNED)
+        return float(model.log_probability(demonstrations)[checks].mean()), model
+
+    usual = best = tried(USUAL)
+    larger = [each for each in CONCENTRATIONS if each > USUAL]
+    smaller = [each for each in reversed(CONCENTRATIONS) if each < USUAL]
+    for direction in (larger, smaller):
+        for concentration in direction:
+            found = tried(concentration)
+            if found[0] <= best[0] + HELPS:
+                break
+            best = found
+        if best is not usual:
+            break
+    return best[1]
 
 
 def _segments(demonstrations: Demonstrations, trains: Bool[np.ndarray, " rows"]) -> Segments:
