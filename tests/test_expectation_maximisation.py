@@ -49,8 +49,10 @@ def two_tasks(rule, on, features, discount=0.8):
         ("lapses", "state", True, 0.8),
     ],
 )
-def test_fisher_information_is_that_of_finite_differences(rule, on, features, discount):
+@pytest.mark.parametrize("is_small", [True, False])
+def test_fisher_information_is_that_of_finite_differences(rule, on, features, discount, is_small, monkeypatch):
     """Products, slope and draws, against derivatives of log π that know nothing of planning."""
+    monkeypatch.setattr("manymotives.inference.fisher.suits", lambda environment: is_small)
     target, u = two_tasks(RULES[rule], on, features, discount)
     every, step, size = np.arange(2), 1e-5, target.num_coordinates
     change = np.stack(
@@ -88,8 +90,8 @@ def test_draws_about_a_mode_are_those_of_its_curvature(monkeypatch):
     expected = np.einsum("mii->mi", np.linalg.inv(np.eye(u.shape[1]) + 0.49 * information))
     for limit in (np.inf, 0):
         monkeypatch.setattr("manymotives.inference.motive_modes.DENSE", limit)
-        found = motives.spread(z, population, np.random.default_rng(2), 600).var(axis=0)
-        np.testing.assert_allclose(found, expected, rtol=0.25)  # 4 standard errors
+        found = motives.spread(z, population, np.random.default_rng(2), 250).var(axis=0)
+        np.testing.assert_allclose(found, expected, rtol=0.36)  # 4 standard errors
 
 
 @pytest.mark.parametrize("by", ["everywhere", "state"])
@@ -157,7 +159,9 @@ SHARINGS = {
 }
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize(
+    "sharing", ["hierarchical", *(pytest.param(each, marks=pytest.mark.long) for each in ("pooled", "separate"))]
+)
 def test_em_finds_what_markov_chains_find(sharing):
     """Rewards that choices can show, and when motives are active, beside HMC."""
     chosen, _ = switching_data(tasks=3, steps=150)

@@ -71,7 +71,7 @@ def test_own_past_is_worth_something_where_tasks_differ_and_costs_little_where_n
 
 
 def test_scores_have_a_row_with_own_past():
-    environment, chosen = habits(0.5, tasks=3, steps=40)
+    environment, chosen = habits(0.5, tasks=2, steps=20)
     model = mm.RewardPolicyModel(REWARDS["Pooled"], mm.SoftOptimal(), mm.Pooled(), mm.Switching(2))
     score = mm.score(
         {"motives": model}, environment, chosen, FIRST_LOOK, hold_out=("tasks", "own past"), beside=[], progress=False

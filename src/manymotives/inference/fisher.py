@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from manymotives.models import Target
 from manymotives.planning import plan
+from manymotives.planning.compiled import suits
 from manymotives.planning.sparse import systems_of
 
 PROBES = 8  # draws from which the diagonal is estimated, for preconditioning
@@ -53,8 +54,13 @@ class FisherInformation:
         self.scored = target.counts * meant
         self.root = np.sqrt(target.counts.sum(axis=2, keepdims=True) * policy) * meant  # W^½, before it is centred
         self.transitions = environment.discount * environment.matrix
-        self.solvers: list[Any] = []  # of I − γ P_π; none where there is no future
-        if environment.discount > 0:
+        self.has_future = environment.discount > 0
+        self.inverses: np.ndarray | None = None  # [R, S, S] of I − γ P_π, in small environments …
+        self.solvers: list[Any] = []  # … and their factors in large ones
+        if self.has_future and suits(environment):
+            chain = np.einsum("rsa,sat->rst", self.followed, environment.discount * environment.tensor)
+            self.inverses = np.linalg.inv(np.eye(environment.num_states) - chain)
+        elif self.has_future:
             options = {"SymmetricMode": True}  # diagonally dominant: no pivoting needed (see `planning.sparse`)
             self.solvers = [
                 spl.splu(system.tocsc(), diag_pivot_thresh=0.0, options=options)
@@ -90,21 +96,26 @@ class FisherInformation:
             received = (self.followed * here).sum(axis=2)
         else:
             here, received = np.broadcast_to(rewards[:, :, None], self.shape), rewards
-        if self.solvers:
-            values = np.stack([solver.solve(each) for solver, each in zip(self.solvers, received)], axis=1)
-            here = here + (self.transitions @ values).T.reshape(self.shape)
+        if self.has_future:
+            values = self._solved(received, "N")
+            here = here + (self.transitions @ values.T).T.reshape(self.shape)
         return self.temperature * here
 
     def _back(self, y: np.ndarray) -> np.ndarray:
         """Jᵀ y [R, D]."""
         y = self.temperature * y
         table = y if self.on_pairs else y.sum(axis=2)
-        if self.solvers:
-            arriving = (self.transitions.T @ y.reshape(len(y), -1).T).T
-            values = np.stack([solver.solve(each, trans="T") for solver, each in zip(self.solvers, arriving)])
+        if self.has_future:
+            values = self._solved((self.transitions.T @ y.reshape(len(y), -1).T).T, "T")
             table = table + (self.followed * values[:, :, None] if self.on_pairs else values)
         flat = table.reshape(len(y), -1)
         return flat[:, self.reward_index] if self.features is None else (self.features.T @ flat.T).T
+
+    def _solved(self, x: np.ndarray, transposed: str) -> np.ndarray:
+        """(I − γ P_π)⁻¹ x of each task [R, S], or with "T" that of the transpose."""
+        if self.inverses is not None:
+            return np.einsum("rst,rt->rs" if transposed == "N" else "rts,rt->rs", self.inverses, x)
+        return np.stack([solver.solve(each, trans=transposed) for solver, each in zip(self.solvers, x)])
 
     def _rewards(self, x: np.ndarray) -> np.ndarray:
         """Φ x [R, S·(1 or A)]."""
