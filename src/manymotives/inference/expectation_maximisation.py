@@ -29,7 +29,7 @@ from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.models.hidden_markov import expected_counts, sampled_motives, smoothed_motives
 
-TOGETHER, APART = 80, 24  # steps of EM at most: with tasks at the mean of their population, then apart
+TOGETHER, APART = 80, 60  # steps of EM at most: with tasks at the mean of their population, then apart
 SETTLED, SETTLED_FOR = 1e-5, 7  # change of the log likelihood, relative, in so many steps, at which either ends …
 LEAST_STEPS = 20  # … but not before so many
 FIRST_SCORING = 4  # scoring steps towards the first motives

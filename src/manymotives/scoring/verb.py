@@ -67,8 +67,8 @@ def score(
         ("tasks", (0, 1, 4)): after it has shown none, one and four episodes of its own, a table each; the episodes
         after the largest number are predicted, the same for all. ("tasks", "own past"): as "tasks", and the table also
         has models that learn, as they go, from what the held-out task itself did before the choice they predict, in its
-        earlier episodes and in the same one. These rows are named "… own past", and there is one of counts with
-        longer history. All other rows are as under "tasks". Models whose motives do not switch have no such row.
+        earlier episodes and in the same one. These rows are named "… own past": counts with longer
+        history, and models whose motives switch, with `GaussianReward()`. All other rows are as under "tasks".
     beside
         Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
