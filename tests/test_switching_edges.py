@@ -3,6 +3,8 @@
 And models at random (`zoo_switching.py`).
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,21 @@ def test_many_models_at_random():
     value, count, _ = zoo.rms(records)
     assert count > 1000
     assert 0.85 < value < 1.15  # quantities of one model are correlated
+
+
+@pytest.mark.long
+def test_one_mode_of_many_models_at_random():
+    """Where EM has formulas: finite, within the prior's reach, densities recomputed."""
+    found = []
+    for index in range(250):
+        one = zoo.switching_specimen(5, index)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                posterior = zoo.fitted(one, mm.EmpiricalBayes(draws=30), 1)
+        except mm.errors.InputError:
+            continue  # other priors than normal ones, or how many motives there are is not known
+        reach = zoo.log_reach(one, np.random.default_rng([5, index, 1]))
+        found.append(zoo.problems_of(one, posterior, reach))
+    assert len(found) > 15
+    assert not any(found), found

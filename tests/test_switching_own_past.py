@@ -92,6 +92,15 @@ def test_models_without_own_past_are_named():
     assert "shares and own past" not in set(score.by_task["model"])
 
 
+def test_a_task_whose_others_did_nothing():
+    """Nobody shows how tasks differ: its own past is learnt from all the same."""
+    environment, chosen = habits(0.5, tasks=2, steps=100)
+    posterior = fitted("Pooled", environment, only(chosen, chosen.task == 0), task=0)
+    found = own_past.predict_with_own_past(posterior, only(chosen, chosen.task == 0), 0)
+    assert np.isfinite(found).all()
+    assert (found < 0).all()
+
+
 def test_coordinates_are_found_again_with_a_residual():
     """Weights and residual of a posterior give its rewards back."""
     environment, chosen = habits(0.5, tasks=3, steps=40)

@@ -3,7 +3,7 @@
 E   p(z_t | all choices) by smoothing; from it expected counts N_k(s, a), and expected transitions between motives
 M   motives: a step of Fisher scoring given these counts, in standardised coordinates (u − mean) / scale (`fisher`)
     means of populations: such a step of all their tasks together, each at the same distance from the mean as before
-    scales of populations: the likeliest under the Laplace approximation
+    scales of populations: the likeliest, with variances of coordinates as if these were independent
     rows of the transition matrix of motives: means on their tree (`motive_rows`)
 
 By Fisher's identity a fixed point is a mode of the posterior with the hidden motives summed out. There may be many:
@@ -20,7 +20,7 @@ from jaxtyping import Float
 from scipy.optimize import linear_sum_assignment
 
 from manymotives.errors import InputError
-from manymotives.families import NORMAL
+from manymotives.families import NORMAL, log_density_all
 from manymotives.inference.draws import AssignmentDraws, Draws
 from manymotives.inference.mcmc.motives import MotiveSampler
 from manymotives.inference.motive_modes import Motives
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     counts: Float[np.ndarray, "R S A"]  # expected
     shares: Float[np.ndarray, "T K"]  # p(z_t | all choices)
     log_likelihood: float
-    evidence: float  # the same less what the parameters cost, by Laplace's approximation without correlations
+    evidence: float  # of these populations, by Laplace's approximation without correlations, times their prior
     is_settled: bool
 
 
@@ -97,7 +97,10 @@ class Climb:
         population = motives.population(self.hyper)
         diagonal = motives.diagonal(population.coordinates(z), self.rng)
         cost = 0.5 * (z**2).sum() + 0.5 * np.log1p(population.scale**2 * diagonal).sum()
-        evidence = self.log_likelihood - float(cost)
+        layout = self.target.layout
+        constants = np.broadcast_to(layout.hyper_constants, (*self.hyper.shape, 2)).copy()
+        prior = log_density_all(layout.hyper_families, self.hyper, constants).sum()
+        evidence = self.log_likelihood + float(prior - cost)
         return Estimate(
             z, self.hyper, self.rows, motives.target.counts, self.shares, self.log_likelihood, evidence, is_settled
         )

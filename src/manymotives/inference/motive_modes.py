@@ -107,11 +107,11 @@ class Motives:
         return hyper_at(_uphill(start, step, height))
 
     def nudged(self, z: np.ndarray, hyper: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The same, apart by a part of a draw from the prior: of the means of populations, or else of tasks."""
+        """The same, apart by a draw from the prior: of the means of populations, or else of all tasks of each alike."""
         source, prior = self._means()
         inferred = source >= 0
         if not inferred.any():
-            return z + NUDGE * rng.standard_normal(z.shape), hyper
+            return z + NUDGE * rng.standard_normal((self.target.num_groups, z.shape[1]))[self.group], hyper
         found = hyper.copy()
         found[:, source[inferred]] += NUDGE * prior[inferred, 1] * rng.standard_normal((len(hyper), inferred.sum()))
         return z, found

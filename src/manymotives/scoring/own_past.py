@@ -29,6 +29,7 @@ from manymotives.models.sharing import Pooled
 from manymotives.posterior import SwitchingPosterior
 
 FIRST_SCALE = 0.15  # of what differs between tasks, in units of rewards, before anything is known of it
+FIRST_CONCENTRATION = 100.0  # the same of ν
 ROUNDS = 4  # of EM, for what differs between tasks
 SCORING = 2  # steps of Fisher scoring after every some choices:
 FIRST_UPDATE, GROWTH = 50, 1.06  # after so many, and then whenever there are so many times as many
@@ -175,7 +176,9 @@ def _spread_of_tasks(posterior: SwitchingPosterior, one: Target, u: np.ndarray, 
     segments = [_segments(posterior, training, training.task == task) for task in tasks]
     count, size, rng = one.num_tasks, one.environment.available.shape, np.random.default_rng(0)
     group = one.layout.source[:, 1] + 1  # coordinates that have a scale in common; 0: those whose scale is known
-    everybody = Everybody(Population(u, np.full_like(u, FIRST_SCALE)), rows, 100.0)
+    everybody = Everybody(Population(u, np.full_like(u, FIRST_SCALE)), rows, FIRST_CONCENTRATION)
+    if len(tasks) == 0:  # nobody shows how tasks differ
+        return everybody
     each = np.repeat(np.arange(count), len(tasks))  # rows: motive by motive, task by task
     many = replace(
         one,
