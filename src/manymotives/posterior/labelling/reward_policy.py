@@ -21,6 +21,8 @@ from manymotives.posterior.labelling.common import (
 )
 
 PRIOR_DRAWS = 2000  # kept beside the posterior, to compare with
+LARGEST_PRIOR = 4_000_000  # numbers in them, where a draw is long …
+FEWEST_PRIOR_DRAWS = 200  # … but never fewer than tell a standard deviation to 5 %
 
 
 def label_reward_policy(
@@ -29,13 +31,7 @@ def label_reward_policy(
     """Draws in the ArviZ schema."""
     environment = target.environment
     names = names_of(environment, demonstrations)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
-    alone = replace(
-        target, tasks=target.tasks[:1], counts=target.counts[:1] * 0, layout=target.layout._replace(group_size=1)
-    )
-    prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
-    prior_tasks = alone.draw_tasks(rng, prior_hyper)
-    prior = labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False)
+    prior = labelled_prior(model, target, names, seed)
     pooled = model.is_pooled
     posterior = watched_reward_policy(draws, model, target, demonstrations)
 
@@ -136,6 +132,22 @@ def labelled_variables(
     if any(block.over == "group" for block in target.blocks):
         coordinates["group"] = coordinate_of(target.groups)
     return xr.Dataset(made, coords=coordinates | sample_coordinates(*tasks.shape[:2]))
+
+
+def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, Any], seed: int) -> xr.Dataset:
+    """Draws of one task of one population before any choice was seen."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
+    alone = replace(
+        target,
+        tasks=target.tasks[:1],
+        counts=target.counts[:1] * 0,
+        layout=target.layout._replace(group_size=1),
+        assignment=None,
+    )
+    numbers = target.num_coordinates + target.num_hyper + target.counts[0].size
+    hyper = alone.draw_hyper(rng, min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, LARGEST_PRIOR // numbers)))
+    tasks = alone.draw_tasks(rng, hyper)
+    return labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
 
 
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]  # name: (dims behind chain, draw and whose they are, values)

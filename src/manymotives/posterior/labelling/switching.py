@@ -1,6 +1,5 @@
 """Draws of a `RewardPolicyModel` whose motives switch, in the ArviZ schema, motives as each draw has them."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from manymotives.posterior.labelling.common import (
     tree_of,
 )
 from manymotives.posterior.labelling.reward_policy import (
-    PRIOR_DRAWS,
     cells_of,
     hyper_variables,
-    labelled_variables,
+    labelled_prior,
     task_variables,
 )
 
@@ -33,16 +31,6 @@ def label_switching(
     """Draws in the ArviZ schema, motives as each draw has them."""
     assert draws.assignment is not None
     environment, names = target.environment, names_of(target.environment, demonstrations)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
-    alone = replace(
-        target,
-        tasks=target.tasks[:1],
-        counts=target.counts[:1] * 0,
-        layout=target.layout._replace(group_size=1),
-        assignment=None,
-    )
-    prior_hyper = alone.draw_hyper(rng, PRIOR_DRAWS)
-    prior_tasks = alone.draw_tasks(rng, prior_hyper)
     chains, length = draws.tasks.shape[:2]
     log_prior = target.log_prior(
         draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
@@ -70,7 +58,7 @@ def label_switching(
         "posterior": watched_switching(draws, model, target, demonstrations),
         "sample_stats": xr.Dataset(statistics, coords=coordinates | sample_coordinates(chains, length)),
         "log_likelihood": likelihood,
-        "prior": labelled_variables(model, alone, prior_tasks[None], prior_hyper[None], names, for_tasks=False),
+        "prior": labelled_prior(model, target, names, seed),
         "constant_data": xr.Dataset(
             constants,
             coords={name: names[name] for name in ("state", "action", *(() if model.is_pooled else ("task",)))},
