@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Float
 
@@ -85,6 +86,46 @@ class FisherInformation:
         """An estimate, within some tens of per cent."""
         return np.mean([self.draw(rng) ** 2 for _ in range(PROBES)], axis=0)
 
+    def rows(self, task: int) -> Float[np.ndarray, "N D"]:
+        """W^½ J of one task, whose Fisher information is (W^½ J)ᵀ W^½ J: a row for each action where it chose."""
+        _, num_states, num_actions = self.shape
+        states = np.flatnonzero((self.root[task] > 0).sum(axis=1) > 1)
+        pairs = (states[:, None] * num_actions + np.arange(num_actions)).ravel()
+        cells = num_states * (num_actions if self.on_pairs else 1)
+        here = pairs if self.on_pairs else pairs // num_actions
+        slopes: Any = sp.csr_array((np.ones(len(pairs)), (np.arange(len(pairs)), here)), shape=(len(pairs), cells))
+        features: Any = self._features()
+        if not self.has_future:
+            slopes = slopes @ features
+        elif len(pairs) <= features.shape[1]:  # as many transposed systems as there are rows, or else …
+            values = self._solved_many(task, self.transitions[pairs].toarray().T, "T").T
+            if self.on_pairs:
+                values = (values[:, :, None] * self.followed[task]).reshape(len(pairs), -1)
+            slopes = (slopes + values) @ features
+        else:  # … as many as there are coordinates
+            received = features
+            if self.on_pairs:
+                rows = np.arange(cells)
+                received = sp.csr_array((self.followed[task].ravel(), (rows // num_actions, rows))) @ features
+            values = self._solved_many(task, _dense(received), "N")
+            slopes = slopes @ features + self.transitions[pairs] @ values
+        slopes = self.temperature[task, 0, 0] * _dense(slopes).reshape(len(states), num_actions, -1)
+        slopes -= np.einsum("sa,sad->sd", self.intended[task, states], slopes)[:, None]
+        return (self.root[task, states][:, :, None] * slopes).reshape(len(pairs), -1)
+
+    def _features(self) -> Any:
+        """Φ [S·(1 or A), D]."""
+        if self.features is not None:
+            return self.features
+        cells, size = self.shape[1] * (self.shape[2] if self.on_pairs else 1), len(self.reward_index)
+        return sp.csr_array((np.ones(size), (self.reward_index, np.arange(size))), shape=(cells, size))
+
+    def _solved_many(self, task: int, x: np.ndarray, transposed: str) -> np.ndarray:
+        """The same as `_solved` for many x [S, n] of one task."""
+        if self.inverses is not None:
+            return (self.inverses[task] if transposed == "N" else self.inverses[task].T) @ x
+        return self.solvers[task].solve(np.ascontiguousarray(x), trans=transposed)
+
     def _centred(self, y: np.ndarray) -> np.ndarray:
         return y - self.intended * y.sum(axis=2, keepdims=True)
 
@@ -124,6 +165,10 @@ class FisherInformation:
         table = np.zeros((len(x), self.shape[1] * (self.shape[2] if self.on_pairs else 1)))
         table[:, self.reward_index] = x
         return table
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
 def conjugate_gradients(

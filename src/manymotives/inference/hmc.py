@@ -7,7 +7,8 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
-from manymotives.inference.mcmc.chains import advance_chains
+from manymotives.inference.mcmc.chains import MarkovChain, advance_chains
+from manymotives.inference.mcmc.laplace_chains import LaplaceChain, suits_laplace
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.io.records import Recorded
@@ -29,7 +30,8 @@ class HMC(Recorded):
     warmup
         Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed.
     thin
-        Sweeps for each draw. Four, because a sweep is cheap and successive ones are alike.
+        Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one for Gaussian
+        rewards of many coordinates or states, whose trajectories are long (docs/decisions/0019).
     max_rounds
         `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
         in its bulk and in its tails; at most this many. Rounds are short, so that easy problems end in seconds.
@@ -42,7 +44,7 @@ class HMC(Recorded):
     chains: int = 4
     draws: int = 250
     warmup: int = 250
-    thin: int = 4
+    thin: int | None = None
     max_rounds: int = 20
     device: Any = None
 
@@ -50,7 +52,7 @@ class HMC(Recorded):
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_counts(self, "chains", "draws", "warmup", "thin", "max_rounds")
+        checked_counts(self, "chains", "draws", "warmup", *(() if self.thin is None else ("thin",)), "max_rounds")
 
     def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
@@ -61,7 +63,9 @@ class HMC(Recorded):
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         if self.device is None:
-            return advance_chains(hamiltonian_draws, self, state.target.num_coordinates, state, draws, progress)
+            kind = LaplaceChain if suits_laplace(state.target) else MarkovChain
+            size = state.target.num_coordinates
+            return advance_chains(hamiltonian_draws, self, size, state, draws, progress, kind)
         if state.arrays:
             raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
         return None, run_on_device(state.target, replace(self, draws=draws), self.device, state.seed, progress)

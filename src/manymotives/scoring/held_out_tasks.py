@@ -198,8 +198,9 @@ def _continued(
     streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(arrays["tasks"]))]
     arrays["stream"] = np.array([json.dumps(stream) for stream in streams])
     made = posterior.rewards.sizes["draw"]  # in as many rounds as it took: the slower they mix, the more
-    forgotten = max(-(-FEWEST_FORGOTTEN // method.thin), round(FORGOTTEN * made))
-    kept = max(-(-FEWEST_KEPT // method.thin), round(KEPT * made))
+    thin = method.thin or 1
+    forgotten = max(-(-FEWEST_FORGOTTEN // thin), round(FORGOTTEN * made))
+    kept = max(-(-FEWEST_KEPT // thin), round(KEPT * made))
     method = replace(method, chains=len(arrays["tasks"]))
     begin = replace(method.init(replace(target, episodes=None), seeds[0]), arrays=arrays)
     draws = method.advance(begin, forgotten + kept, Progress(False))[1]

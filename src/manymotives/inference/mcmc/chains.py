@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -47,7 +47,7 @@ class Settings(Protocol):
     @property
     def warmup(self) -> int: ...
     @property
-    def thin(self) -> int: ...
+    def thin(self) -> int | None: ...
 
 
 def advance_chains(
@@ -57,11 +57,14 @@ def advance_chains(
     state: RunState,
     draws: int,
     progress: Progress,
+    kind: "type[MarkovChain] | None" = None,
 ) -> tuple[RunState | None, Draws]:
     """Draws of several chains, each in a thread and with a random stream of its own, from where they stand.
 
     Chains that have not begun warm up first. `walk_size`: random walks move the first so many coordinates of a task.
     """
+    kind = kind or MarkovChain
+    thin = settings.thin or kind.thin
     chains, target = settings.chains, state.target
     if target.episodes is not None:
         noted = chains * draws * target.episodes.num_episodes
@@ -70,10 +73,10 @@ def advance_chains(
     warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
     if state.arrays:
-        made = [MarkovChain.restored(kernel, target, state.arrays, k) for k in range(chains)]
+        made = [kind.restored(kernel, target, state.arrays, k) for k in range(chains)]
     else:  # other streams than those that simulate data
         streams = np.random.SeedSequence(state.seed, spawn_key=(1,)).spawn(chains)
-        made = [MarkovChain(kernel, target, walk_size, stream) for stream in streams]
+        made = [kind(kernel, target, walk_size, stream) for stream in streams]
     interrupted = False
     total = chains * (warmup + draws)
     with (
@@ -81,7 +84,7 @@ def advance_chains(
         ThreadPoolExecutor(min(chains, cores())) as pool,
         progress.of(total, "draws") as report,
     ):
-        futures: list[Future[None]] = [pool.submit(chain.run, warmup, draws, settings.thin, stop) for chain in made]
+        futures: list[Future[None]] = [pool.submit(chain.run, warmup, draws, thin, stop) for chain in made]
         pending = set(futures)
         while pending:
             try:
@@ -154,6 +157,10 @@ def _note(made: list["MarkovChain"], outlook: str) -> str:
 class MarkovChain:
     """One chain: its state, its tuning, what it has drawn."""
 
+    block: ClassVar[int] = BLOCK
+    thin: ClassVar[int] = 4  # sweeps for each draw, unless a method says how many
+    tuning_type: ClassVar[type] = Tuning
+
     def __init__(
         self, kernel: Callable[..., None], target: Target, walk_size: int, stream: np.random.SeedSequence
     ) -> None:
@@ -180,8 +187,8 @@ class MarkovChain:
         """Warm up, then draw; blocks of a fixed length, so that one can stop in between."""
         if not self.is_restored:
             self.begin()
-            self.seconds_each = seconds_of_a_draw(self, thin)
-            warm_up(self, warmup, thin, stop)
+            self.seconds_each = self.forecast(thin)
+            self.warm_up(warmup, thin, stop)
         self.is_warm = True
         target, episodes = self.target, self.target.episodes
         self.drawn = self.draw_arrays(draws)
@@ -190,7 +197,7 @@ class MarkovChain:
         self.assignment_draws = None if self.motives is None else self.motives.empty_draws(draws)
         acceptance = self.acceptance_counts()
         while self.kept < draws and not stop.is_set():
-            part = slice(self.kept, min(self.kept + BLOCK, draws))
+            part = slice(self.kept, min(self.kept + self.block, draws))
             block = self.draw_arrays(part.stop - part.start, episodes)
             self.advance(thin, block, acceptance, part)
             for whole, new in zip(self.drawn[:3], block[:3]):
@@ -204,8 +211,20 @@ class MarkovChain:
             check_consistent(self.target, self.state, environment)
         sweeps = max(1, thin * self.kept)
         self.acceptance_rate = self._accepted(acceptance) / sweeps
-        rounds = max(1, int(self.tuning.schedule[0])) if self.is_hamiltonian else 1  # in each sweep
-        self.prior_acceptance_rate = acceptance.prior_proposals / (sweeps * rounds)
+        self.prior_acceptance_rate = acceptance.prior_proposals / (sweeps * self.rounds)
+
+    def warm_up(self, warmup: int, thin: int, stop: threading.Event) -> None:
+        """So many draws, in which tuning is adapted."""
+        warm_up(self, warmup, thin, stop)
+
+    def forecast(self, thin: int) -> float:
+        """About how many seconds a draw takes; NaN where that is not known."""
+        return seconds_of_a_draw(self, thin)
+
+    @property
+    def rounds(self) -> int:
+        """Of proposals, in each sweep."""
+        return max(1, int(self.tuning.schedule[0])) if self.is_hamiltonian else 1
 
     def draw_arrays(self, draws: int, episodes: EpisodeCounts | None = None) -> DrawArrays:
         """Room for so many draws, and for the values in the states that were visited in these episodes."""
@@ -328,7 +347,8 @@ class MarkovChain:
 
     @classmethod
     def restored(cls, kernel: Callable[..., None], target: Target, state: dict[str, Any], k: int) -> "MarkovChain":
-        if missing := (set(State._fields) | set(Tuning._fields)) - set(state):
+        fields: tuple[str, ...] = cls.tuning_type._fields  # type: ignore[attr-defined]
+        if missing := (set(State._fields) | set(fields)) - set(state):
             raise InputError(
                 "these chains cannot go on: they come from another version of manymotives, without "
                 f"{sorted(missing)[0]!r}. Their draws are as good as ever; run again to have more."
@@ -344,7 +364,7 @@ class MarkovChain:
             chain.motives = MotiveSampler(target.assignment, saved)
             chain.motives.count_choices(chain.data.counts)
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
-        chain.tuning = Tuning(**{name: np.asarray(state[name][k]) for name in Tuning._fields})  # only read
+        chain.tuning = cls.tuning_type(**{name: np.asarray(state[name][k]) for name in fields})  # only read
         if not is_standardised(target, chain.state):  # from a version that kept z for its trajectories only
             chain.set_population(chain.state.hyper.copy())
         return chain

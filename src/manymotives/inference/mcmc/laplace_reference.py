@@ -1,0 +1,123 @@
+"""A Gaussian approximation of tasks given their population, for any population: what `laplace_chains` move around.
+
+The log likelihood of a task's choices is replaced by a quadratic, with few rows W [R, D] (choices tell few directions),
+
+    log L(u) ≈ βᵀ u − ½ |W u|²,              β = ∂ log L/∂u + Wᵀ W u,   Wᵀ W the Fisher information, at typical u
+
+so that with u = a + b z, and z standard normal before the data,
+
+    z | choices ≈ Normal(c, Λ⁻¹),            Λ = 1 + b Wᵀ W b,   c = Λ⁻¹ b (β − Wᵀ W a),
+
+and y = Λ^½ (z − c) is about standard normal whatever the population is. With the eigenvectors V and eigenvalues λ of
+b Wᵀ W b every power of Λ is 1 + V ((1 + λ)ᵖ − 1) Vᵀ: two thin products, and no D × D matrix.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from manymotives.inference.fisher import FisherInformation
+from manymotives.models import Target
+
+MOST_ROWS = 400  # of W
+NEGLIGIBLE = 0.02  # of a prior's precision: what choices tell less of is left to the prior
+
+Coordinates = Float[np.ndarray, "M D"]
+
+
+class Quadratic(NamedTuple):
+    """The log likelihoods of tasks as βᵀ u − ½ |W u|²."""
+
+    rows: Float[np.ndarray, "M R D"]  # W; zeros behind those that there are
+    slope: Coordinates  # β
+
+    def averaged(self, other: "Quadratic", share: float, scale: Coordinates) -> "Quadratic":
+        """The mean of this one and another, which has this share in it; W cut down to what matters at these b."""
+        both = np.concatenate([np.sqrt(1 - share) * self.rows, np.sqrt(share) * other.rows], axis=1)
+        rows = np.stack([_principal(each, b, self.rows.shape[1]) for each, b in zip(both, scale)])
+        return Quadratic(rows, (1 - share) * self.slope + share * other.slope)
+
+    def information(self, x: Coordinates) -> Coordinates:
+        """Wᵀ W x of each task."""
+        return _times(self.rows, np.matmul(self.rows, x[:, :, None])[:, :, 0])
+
+    def by_scale(self, mean: Coordinates, scale: Coordinates) -> Coordinates:
+        """∂/∂b of log ∫ exp(βᵀ u − ½ |W u|²) p(u | a, b) du: (E z² − 1) / b, as in a step of EM."""
+        rows = self.rows * scale[:, None]
+        told = np.linalg.solve(np.eye(rows.shape[1]) + np.matmul(rows, rows.transpose(0, 2, 1)), rows)
+        right = scale * (self.slope - self.information(mean))
+        centre = right - _times(rows, np.matmul(told, right[:, :, None])[:, :, 0])
+        return (centre**2 - (rows * told).sum(axis=1)) / scale
+
+
+def most_rows(target: Target) -> int:
+    """How many rows W has at most: the same in all chains."""
+    alternatives = np.maximum(target.environment.available.sum(axis=1) - 1, 0)
+    informative = ((target.counts.sum(axis=2) > 0) * alternatives).sum(axis=1)
+    return int(min(target.num_coordinates, max(1, informative.max()), MOST_ROWS))
+
+
+def quadratic_at(target: Target, u: Coordinates, scale: Coordinates) -> Quadratic:
+    """From the Fisher information at u; W cut down to what matters where tasks' scales are b."""
+    fisher, most = FisherInformation(target, u), most_rows(target)
+    rows = np.stack([_principal(fisher.rows(m), scale[m], most) for m in range(len(u))])
+    found = Quadratic(rows, fisher.slope())
+    return found._replace(slope=found.slope + found.information(u))
+
+
+class Reference(NamedTuple):
+    """z = c + Λ^−½ y of tasks whose populations are given."""
+
+    directions: Float[np.ndarray, "M R D"]  # V, rows of length 1, or 0 behind those that there are
+    values: Float[np.ndarray, "M R"]  # λ
+    centre: Coordinates  # c
+    scale: Coordinates  # b
+
+    @classmethod
+    def of(cls, quadratic: Quadratic, mean: Coordinates, scale: Coordinates) -> "Reference":
+        """For tasks' parameters a and b."""
+        directions, values = np.zeros_like(quadratic.rows), np.zeros(quadratic.rows.shape[:2])
+        for m, (rows, b) in enumerate(zip(quadratic.rows, scale)):
+            known = rows[rows.any(axis=1)] * b
+            if len(known):
+                found, turn = np.linalg.eigh(known @ known.T)
+                found = np.maximum(found, 1e-300)
+                values[m, : len(known)] = found
+                directions[m, : len(known)] = (turn.T @ known) / np.sqrt(found)[:, None]
+        reference = cls(directions, values, np.zeros_like(mean), scale)
+        return reference.centred_for(quadratic, mean)
+
+    def centred_for(self, quadratic: Quadratic, mean: Coordinates) -> "Reference":
+        """The same for other a."""
+        return self._replace(centre=self.power(self.scale * (quadratic.slope - quadratic.information(mean)), -1.0))
+
+    def power(self, x: Coordinates, exponent: float) -> Coordinates:
+        """Λᵖ x of each task."""
+        gain = (1.0 + self.values) ** exponent - 1.0
+        return x + _times(self.directions, gain * np.matmul(self.directions, x[:, :, None])[:, :, 0])
+
+    @property
+    def log_determinant(self) -> Float[np.ndarray, " M"]:
+        """Of Λ^−½."""
+        return -0.5 * np.log1p(self.values).sum(axis=1)
+
+
+def _principal(rows: np.ndarray, scale: np.ndarray, most: int) -> np.ndarray:
+    """[most, D] rows with the same information as these, but for what is negligible at these scales."""
+    scaled = rows * scale
+    found = np.zeros((most, rows.shape[1]))
+    if len(scaled) <= scaled.shape[1]:
+        values, turn = np.linalg.eigh(scaled @ scaled.T)
+        kept = np.flatnonzero(values > NEGLIGIBLE)[::-1][:most]
+        found[: len(kept)] = turn[:, kept].T @ rows
+        return found
+    values, turn = np.linalg.eigh(scaled.T @ scaled)
+    kept = np.flatnonzero(values > NEGLIGIBLE)[::-1][:most]
+    found[: len(kept)] = np.sqrt(values[kept])[:, None] * turn[:, kept].T / scale
+    return found
+
+
+def _times(rows: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """rowsᵀ x [M, D] of rows [M, R, D] and x [M, R]."""
+    return np.matmul(x[:, None, :], rows)[:, 0]
