@@ -181,7 +181,8 @@ def test_the_truth_is_one_more_draw(method, sharing):
 def test_a_posterior_has_rewards_and_no_weights(tmp_path):
     reward = mm.SmoothReward(graph=sp.csr_array(grid_graph(3, 3)))
     model, *data = a_problem(reward, mm.Hierarchical(), SMALL)
-    made = mm.fit(model, *data, mm.HMC(chains=2, draws=30, warmup=30, max_rounds=1), progress=False)
+    method = mm.HMC(chains=2, draws=30, warmup=30, max_rounds=1)
+    made = mm.fit(model, *data, method, progress=False)
     drawn = made.data["posterior"].dataset
     assert set(drawn.data_vars) == {"reward", "reward_mean", "reward_scale", "reward_range"}
     assert drawn["reward_mean"].dims == ("chain", "draw", "state")
@@ -194,7 +195,7 @@ def test_a_posterior_has_rewards_and_no_weights(tmp_path):
     field = again.target.layout.features.times(hyper[:, :9])
     np.testing.assert_allclose(field, drawn["reward_mean"].values.reshape(-1, 9), atol=1e-10)
     assert again.population()["reward"].shape == (2, 30, 9)
-    longer = mm.fit(model, *data, made.method, start=again, progress=False)
+    longer = mm.fit(model, *data, method, start=again, progress=False)
     assert longer.data["posterior"].sizes["draw"] == 60
     assert "neighbouring" in mm.report(made, tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -83,8 +83,10 @@ class SmoothReward(Recorded):
         for word in ("scale", "range"):
             given = getattr(self, word)
             check_parameter(given, f"SmoothReward: {word}", "positive")
-            if not isinstance(given, Prior) and np.ndim(given) > 0:
-                raise InputError(f"SmoothReward: {word} must be one number or a prior; found {quoted(given)}.")
+            if any(np.ndim(number) > 0 for number in (given.parameters if isinstance(given, Prior) else (given,))):
+                raise InputError(
+                    f"SmoothReward: {word} is one for all states, a number or a prior; found {quoted(given)}."
+                )
         if self.mean is not None and not (isinstance(self.mean, int | float) and self.mean == 0):
             raise InputError(
                 f"SmoothReward: mean must be None (what the population wants is inferred) or 0; found "
@@ -100,8 +102,8 @@ class SmoothReward(Recorded):
         mean: Any = 0.0
         if self.mean is None and is_hierarchical:
             mean = Normal(mean=0.0, scale=self._scales(found, 1.0, _median(self.range)))
-        known = not self.hyperpriors
-        return Normal(mean=mean, scale=self._scales(found, self.scale, self.range) if known else 1.0)
+        scale = 1.0 if self.hyperpriors else self._scales(found, self.scale, self.range)
+        return Normal(mean=mean, scale=scale)
 
     def _scales(self, found: Eigenvectors, scale: Any, distance: Any) -> np.ndarray:
         return smooth_scales(found.values, len(found.vectors), np.array([float(scale)]), np.array([float(distance)]))[0]
