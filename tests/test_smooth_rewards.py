@@ -1,13 +1,18 @@
 """Rewards that are smooth over a graph: covariances and densities from dense matrices, three samplers, edges."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from arviz_stats import ess
 from scipy import stats
+from typer.testing import CliRunner
 
 import manymotives as mm
 from cases import seeds_from
+from manymotives.cli import app
 
 GRID = mm.worlds.GridWorld((4, 4), discount=0.9)
 SMALL = mm.worlds.GridWorld((3, 3), discount=0.8)
@@ -200,12 +205,42 @@ def test_a_posterior_has_rewards_and_no_weights(tmp_path):
     assert "neighbouring" in mm.report(made, tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_the_command_line_fits_them(tmp_path):
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(word) for word in arguments])
+
+    assert run("simulate", "grid", "--out", tmp_path, "--subjects", 2, "--steps", 20, "--size", 3).exit_code == 0
+    tables = (tmp_path / "choices.csv", "--environment", tmp_path / "environment.csv", "--reward", "smooth")
+    quick = ("--chains", 2, "--draws", 20, "--warmup", 20, "--max-rounds", 1)
+    result = run("fit", *tables, *quick, "--out", tmp_path / "run.nc")
+    assert result.exit_code == 0, result.output
+    assert "reward_range" in mm.load(tmp_path / "run.nc").data["posterior"].dataset
+    assert run("export", tmp_path / "run.nc", "--out", tmp_path / "tables").exit_code == 0
+    refused = run("fit", *tables, "--on", "pairs", "--dry-run")
+    assert refused.exit_code == 2
+    assert "pairs have no neighbours" in refused.output
+
+
+@pytest.mark.parametrize("method", [mm.MonteCarlo(draws=200), mm.NestedMonteCarlo(draws=20), mm.EmpiricalBayes(20)])
+def test_other_methods_take_them(method):
+    model, *data = a_problem(mm.SmoothReward(), mm.Hierarchical(), SMALL)
+    made = mm.fit(model, *data, method, progress=False)
+    assert np.isfinite(made.rewards.values).all()
+
+
+def test_motives_that_switch_may_be_smooth():
+    model, *data = a_problem(mm.SmoothReward(), mm.Hierarchical(), SMALL)
+    model = replace(model, switching=mm.Switching(2))
+    drawn = mm.fit(model, *data, mm.HMC(chains=1, draws=10, warmup=10, max_rounds=1), progress=False).data["posterior"]
+    assert drawn["reward"].dims == ("chain", "draw", "task", "motive", "state")
+    assert drawn["reward_mean"].dims == ("chain", "draw", "motive", "state")
+    assert drawn["reward_range"].dims == ("chain", "draw", "motive")
+
+
 def test_states_of_a_labelled_graph_come_in_any_order():
     weights = np.triu(np.random.default_rng(2).uniform(size=(9, 9)), 1)
     weights = weights + weights.T
     order = np.random.default_rng(0).permutation(9)
-    import pandas as pd
-
     names = [SMALL.states[k] for k in order]
     frame = pd.DataFrame(weights[np.ix_(order, order)], index=names, columns=names)
     found = mm.SmoothReward(graph=frame).neighbours(SMALL).toarray()
