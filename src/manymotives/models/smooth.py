@@ -71,7 +71,7 @@ class SmoothReward(Recorded):
     scale: Any = HalfNormal(scale=1.0)
     range: Any = Gamma(shape=3.0, rate=0.5)
     mean: Any = None
-    basis: int | None = None
+    basis: Any = None
     graph: Any = None
 
     on: ClassVar[str] = "state"
