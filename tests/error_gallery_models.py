@@ -99,6 +99,10 @@ def lost():
     return replace(posterior, data=data)
 
 
+def smooth(**given):
+    return fit(mm.RewardPolicyModel(mm.SmoothReward(**given)))
+
+
 MODELS = {
     # ---- priors and models
     "a negative shape": lambda: mm.Gamma(shape=-1.0, rate=2.0),
@@ -238,6 +242,24 @@ MODELS = {
     "scales in common on a device": lambda: fit(
         mm.RewardPolicyModel(mm.GaussianReward(groups="all")), mm.HMC(device="cpu")
     ),
+    # ---- rewards alike in neighbouring states
+    "a range of nothing": lambda: mm.SmoothReward(range=0.0),
+    "a scale that may be negative": lambda: mm.SmoothReward(scale=mm.Normal(mean=0.0, scale=1.0)),
+    "a range for each state": lambda: mm.SmoothReward(range=[1.0, 2.0, 3.0]),
+    "priors of range for each state": lambda: mm.SmoothReward(range=mm.Gamma(shape=[3.0, 4.0], rate=1.0)),
+    "a mean that is known": lambda: mm.SmoothReward(mean=1.0),
+    "half an eigenvector": lambda: mm.SmoothReward(basis=2.5),
+    "no eigenvectors": lambda: mm.SmoothReward(basis=0),
+    "more eigenvectors than states": lambda: smooth(basis=4),
+    "a graph of another place": lambda: smooth(graph=np.ones((4, 4))),
+    "a graph in words": lambda: smooth(graph="grid"),
+    "a graph of words": lambda: smooth(graph=[["a"] * 3] * 3),
+    "a graph in one direction": lambda: smooth(graph=sp.csr_array(np.eye(3, k=1))),
+    "negative weights": lambda: smooth(graph=-np.ones((3, 3))),
+    "weights that are no numbers": lambda: smooth(graph=np.full((3, 3), np.nan)),
+    "states without neighbours": lambda: smooth(graph=np.eye(3)),
+    "smooth rewards on a device": lambda: fit(mm.RewardPolicyModel(mm.SmoothReward()), mm.HMC(device="cpu")),
+    "smooth motives at first sight": lambda: fit(switching(reward=mm.SmoothReward()), mm.EmpiricalBayes()),
     # ---- motives that switch
     "no motives": lambda: mm.Switching(motives=0),
     "half a motive": lambda: mm.Switching(motives=2.5),

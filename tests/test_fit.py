@@ -38,6 +38,7 @@ REWARDS = {
     "Beta": mm.BetaReward(),
     "Gaussian": mm.GaussianReward(),
     "Gaussian on pairs": mm.GaussianReward(on="state_action"),
+    "smooth": mm.SmoothReward(),
     "features": mm.GaussianReward(features=[[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]], names=["food", "noise"]),
 }
 SHARING = {"Hierarchical": mm.Hierarchical(), "Separate": mm.Separate(), "Pooled": mm.Pooled()}

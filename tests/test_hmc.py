@@ -31,6 +31,10 @@ MODELS = {
     "Beta, lapses": mm.RewardPolicyModel(mm.BetaReward(), mm.Softmax(lapse=mm.Beta(1.0, 9.0))),
     "Gaussian, known lapse": mm.RewardPolicyModel(mm.GaussianReward(), mm.SoftOptimal(2.0, lapse=0.05)),
     "features": mm.RewardPolicyModel(mm.GaussianReward(features=RNG.normal(size=(HOUSE.num_states, 2)))),
+    "smooth": mm.RewardPolicyModel(mm.SmoothReward()),
+    "smooth, pooled, with lapses": mm.RewardPolicyModel(
+        mm.SmoothReward(scale=0.7, basis=3), mm.Softmax(lapse=mm.Beta(1.0, 9.0)), mm.Pooled()
+    ),
     "pairs, everything inferred": mm.RewardPolicyModel(
         mm.DirichletReward(on="state_action"),
         mm.SoftOptimal(mm.LogNormal(mm.Normal(0.0, 1.0), mm.HalfNormal(1.0)), mm.Beta(mm.Gamma(1.0, 1.0), 2.0)),

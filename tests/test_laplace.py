@@ -16,7 +16,7 @@ from manymotives.inference.mcmc.density import log_density_and_gradient
 from manymotives.planning.warm_start import world_of
 from test_hmc import HOUSE, MODELS, RNG, bound
 
-EXACT = ["Dirichlet, Softmax", "separate", "pooled", "Beta, lapses", "Gaussian, known lapse", "features"]
+EXACT = ["Dirichlet, Softmax", "separate", "pooled", "Beta, lapses", "Gaussian, known lapse", "features", "smooth"]
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -50,7 +50,9 @@ def test_mass_factors_are_those_of_the_information_in_choices(name):
     by_task, by_population = slopes(moved_task, target.num_coordinates), slopes(moved_population, target.num_hyper)
     log_density_and_gradient(world, target.layout, data, workspace, hyper_z, task_z)
     u_by = workspace.u_by_z, workspace.u_by_a, workspace.u_by_b
-    found = mass_factors(target, workspace.tasks[: target.num_tasks].copy(), *u_by, workspace.hyper_by_z)
+    found = mass_factors(
+        target, workspace.tasks[: target.num_tasks].copy(), *u_by, workspace.hyper_by_z, workspace.values
+    )
     for m, mass_factor in enumerate(found[0]):
         information = np.einsum("isa,jsa,sa->ij", by_task[:, m], by_task[:, m], weight[m])
         assert np.array_equal(mass_factor, np.tril(mass_factor))

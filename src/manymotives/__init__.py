@@ -25,6 +25,7 @@ from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import StickBreaking, Switching
 from manymotives.planning import evaluate, identifiability, loss, plan
 from manymotives.report import report
@@ -55,6 +56,7 @@ __all__ = [
     "Pooled",
     "RewardPolicyModel",
     "Separate",
+    "SmoothReward",
     "SoftOptimal",
     "Softmax",
     "StickBreaking",

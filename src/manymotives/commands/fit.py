@@ -25,6 +25,7 @@ from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
 from manymotives.posterior import Posterior, SwitchingPosterior
 
@@ -40,6 +41,7 @@ class Reward(StrEnum):
     dirichlet = "dirichlet"
     beta = "beta"
     gaussian = "gaussian"
+    smooth = "smooth"
 
 
 class On(StrEnum):
@@ -67,6 +69,7 @@ REWARDS: dict[Reward, type] = {
     Reward.dirichlet: DirichletReward,
     Reward.beta: BetaReward,
     Reward.gaussian: GaussianReward,
+    Reward.smooth: SmoothReward,
 }
 METHODS: dict[Method, type] = {
     Method.hmc: inference.HMC,
@@ -128,7 +131,9 @@ def fit(
             rich_help_panel=How,
         ),
     ] = Model.mrp,
-    reward: Annotated[Reward, typer.Option(help="Prior of rewards.", rich_help_panel=How)] = Reward.dirichlet,
+    reward: Annotated[
+        Reward, typer.Option(help="Prior of rewards; smooth: alike in neighbouring states.", rich_help_panel=How)
+    ] = Reward.dirichlet,
     on: Annotated[
         On | None,
         typer.Option(
@@ -259,7 +264,10 @@ def _motives_said(switching: Switching | None) -> str:
 
 
 def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None, switching: Switching | None) -> Any:
-    prior = REWARDS[reward](on="state" if on is On.states else "state_action")
+    if reward is Reward.smooth and on is On.pairs:
+        raise InputError("--reward smooth is for rewards on states (--on states): pairs have no neighbours.")
+    where = {} if reward is Reward.smooth else {"on": "state" if on is On.states else "state_action"}
+    prior = REWARDS[reward](**where)
     if model is not Model.mpo:
         return RewardPolicyModel(prior, Softmax(inverse_temperature), SHARING[model], switching)
     if inverse_temperature is not None:

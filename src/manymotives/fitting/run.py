@@ -105,6 +105,7 @@ class Run:
             *(self.belief.warnings if self.belief else ()),
             *self.environment.warnings,
             *self.model.warnings,
+            *self.model.warnings_in(self.environment),
             *self.demonstrations.warnings,
             *self.kind.warnings_about(data, self.model, ~self.environment.is_terminal),
         )

@@ -191,7 +191,7 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
         for cell in np.flatnonzero(stacked.values > NEAR_ZERO):
             label = stacked["cell"].values[cell] if near.dims else ()
             named = ", ".join(str(part) for part in (label if isinstance(label, tuple) else (label,)))
-            alike.append(what or f"the reward of {named!r}")
+            alike.append(what or (f"the reward of {named!r}" if named else "rewards"))
     if not alike:
         return ()
     return (

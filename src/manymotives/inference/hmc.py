@@ -59,6 +59,8 @@ class HMC(Recorded):
             check_moves_rewards_alone(self, target)
             if any(block.over == "group" or block.name == "residual_scale" for block in target.blocks):
                 raise InputError("HMC: scales that weights have in common are not for devices yet. Use device=None.")
+            if target.layout.features.is_dense:
+                raise InputError("HMC: SmoothReward() is not for devices yet. Use device=None.")
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

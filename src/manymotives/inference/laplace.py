@@ -99,11 +99,12 @@ def mass_factors(
     u_by_a: Float[np.ndarray, "M D"],
     u_by_b: Float[np.ndarray, "M D"],
     hyper_by_z: Float[np.ndarray, "G H"],
+    values: Float[np.ndarray, "G H"],
 ) -> tuple[Float[np.ndarray, "M D D"], Float[np.ndarray, "G H H"]]:
     """Cholesky factors F of the inverse mass matrices of tasks' z, and of populations' z: F Fᵀ = (1 + information)⁻¹.
 
     Before the data all z are about standard normal: hence the 1. To this the choices add their information about u,
-    through du/dz (derivatives as in `density.Workspace`). Populations move with their tasks' z fixed.
+    through du/dz (derivatives, and `values`, as in `density.Workspace`). Populations move with their tasks' z fixed.
     """
     _, information = likelihood_shape(target, u, np.arange(len(u)))
     source, num_hyper = target.layout.source, target.num_hyper
@@ -114,11 +115,18 @@ def mass_factors(
         total_information = np.zeros((num_hyper + 1, num_hyper + 1))  # the last: of known parameters, source −1
         own = np.append(hyper_by_z[g], 0.0)
         into = [u_by * own[source[:, column]] for column, u_by in enumerate((u_by_a, u_by_b))]
-        for one in range(2):
-            for other in range(2):
+        owner = [source[:, 0], source[:, 1]]
+        if target.layout.smooth.exist:  # b of rewards is a function of hyperparameters; of normal weights du/dz = b
+            for index, slopes in target.layout.smooth.log_slopes(values[g]):
+                by = np.zeros_like(u_by_b)
+                by[:, : len(slopes)] = (u_by_b * u_by_z)[:, : len(slopes)] * slopes * own[index]
+                into.append(by)
+                owner.append(np.full(len(source), index))
+        for one in range(len(into)):
+            for other in range(len(into)):
                 mine = target.group == g
                 total = np.einsum("md,mde,me->de", into[one][mine], information[mine], into[other][mine])
-                np.add.at(total_information, np.ix_(source[:, one], source[:, other]), total)
+                np.add.at(total_information, np.ix_(owner[one], owner[other]), total)
         populations[g] = _mass_factor(total_information[:-1, :-1])
     return tasks, populations
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from manymotives.data.belief import EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
 from manymotives.io.records import Recorded
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import check_everyone_chose, checked_choices
@@ -47,6 +48,10 @@ class Model(Recorded, ABC):
     @abstractmethod
     def has_independent_tasks(self) -> bool:
         """Whether what one task did says nothing about another."""
+
+    def warnings_in(self, environment: Environment) -> tuple[str, ...]:
+        """What to know of this model in an environment, before any data."""
+        return ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

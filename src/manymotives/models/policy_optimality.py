@@ -28,6 +28,7 @@ from manymotives.models.priors import Gamma, Prior, check_parameter
 from manymotives.models.reward_policy import draw_rewards
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.smooth import SmoothReward
 from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 FACTORISATIONS = ("reward_given_policy", "policy_given_reward")
@@ -145,11 +146,11 @@ class PolicyOptimalityModel(Model):
 
     def __post_init__(self) -> None:
         who = "PolicyOptimalityModel"
-        if not isinstance(self.reward, DirichletReward | BetaReward | GaussianReward | RewardSet):
+        if not isinstance(self.reward, DirichletReward | BetaReward | GaussianReward | SmoothReward | RewardSet):
             if not hasattr(self.reward, "__array__") and not isinstance(self.reward, list | tuple):
                 raise InputError(
-                    f"{who}: reward must be DirichletReward(), BetaReward(), GaussianReward(), RewardSet(...) or an "
-                    f"array [N, S]; found {self.reward!r}."
+                    f"{who}: reward must be DirichletReward(), BetaReward(), GaussianReward(), SmoothReward(), "
+                    f"RewardSet(...) or an array [N, S]; found {self.reward!r}."
                 )
             object.__setattr__(self, "reward", RewardSet(self.reward))
         if not isinstance(self.policy, DirichletPolicy):

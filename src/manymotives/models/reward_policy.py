@@ -25,8 +25,11 @@ from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.smooth import SmoothReward
+from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.models.switching import Switching
 from manymotives.models.target import (
+    FIXED,
     ParameterLayout,
     RewardCoordinates,
     Target,
@@ -43,7 +46,7 @@ class RewardPolicyModel(Model):
     Parameters
     ----------
     reward
-        `DirichletReward()`, `BetaReward()` or `GaussianReward()`.
+        `DirichletReward()`, `BetaReward()`, `GaussianReward()` or `SmoothReward()`.
     choice
         `Softmax()` or `SoftOptimal()`.
     sharing
@@ -63,7 +66,7 @@ class RewardPolicyModel(Model):
 
     def __post_init__(self) -> None:
         for word, kinds in (
-            ("reward", (DirichletReward, BetaReward, GaussianReward)),
+            ("reward", (DirichletReward, BetaReward, GaussianReward, SmoothReward)),
             ("choice", (Softmax, SoftOptimal)),
             ("sharing", (Hierarchical, Separate, Pooled)),
         ):
@@ -102,6 +105,10 @@ class RewardPolicyModel(Model):
             )
         return ()
 
+    def warnings_in(self, environment: Environment) -> tuple[str, ...]:
+        """What to know of this model in an environment."""
+        return self.reward.warnings_in(environment) if isinstance(self.reward, SmoothReward) else ()
+
     def bind(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Target:
         """The posterior of this model for these data, up to a constant."""
         if self.switching is not None:
@@ -135,9 +142,20 @@ class RewardPolicyModel(Model):
         num_motives = len(counts) // len(tasks)
         on = self.reward.on
         exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
-        rewards, features = _coordinates(self.reward, environment, np.flatnonzero(exists))
+        smooth = NOT_SMOOTH
+        rewards: RewardCoordinates
+        features: Any
+        if isinstance(self.reward, SmoothReward):
+            rewards, features, smooth = _smooth_coordinates(self.reward, environment, self.is_hierarchical)
+        else:
+            rewards, features = _coordinates(self.reward, environment, np.flatnonzero(exists))
         arrays, blocks, temperature, lapse = coordinates_of(rewards, self.inverse_temperature, self.choice.lapse)
         num_rewards = len(rewards.rewarded) + rewards.num_residuals
+        if smooth.exist:
+            at = {block.name: block.begin for block in blocks}
+            smooth = smooth._replace(
+                scale_index=at.get("reward_scale", FIXED), range_index=at.get("reward_range", FIXED)
+            )
         layout = ParameterLayout(
             **arrays,
             num_rewards=num_rewards,
@@ -149,6 +167,7 @@ class RewardPolicyModel(Model):
             is_soft=self.choice.is_soft,
             on_pairs=on == "state_action",
             group_size=len(tasks) if self.is_hierarchical else 1,
+            smooth=smooth,
         )
         return Target(
             environment=environment,
@@ -159,7 +178,7 @@ class RewardPolicyModel(Model):
             blocks=blocks,
             fixed_temperature=np.tile(_known(self.inverse_temperature, tasks, "inverse_temperature"), num_motives),
             fixed_lapse=np.tile(_known(self.choice.lapse, tasks, "lapse"), num_motives),
-            num_weights=0 if features is None else len(rewards.rewarded),
+            num_weights=0 if features is None or isinstance(self.reward, SmoothReward) else len(rewards.rewarded),
             groups=tuple(dict.fromkeys(rewards.groups or ())),
             belief=belief,
         )
@@ -190,10 +209,25 @@ def _coordinates(
     return found._replace(residual=reward.residual_scale, num_residuals=len(cells)), sp.hstack([features, own])
 
 
+def _smooth_coordinates(
+    reward: SmoothReward, environment: Environment, is_hierarchical: bool
+) -> tuple[RewardCoordinates, np.ndarray, SmoothScales]:
+    """Weights of eigenvectors, the eigenvectors [S, K], and where the scales of weights come from if not known."""
+    found = reward.eigenvectors(environment)
+    component = reward.component(found, is_hierarchical)
+    rewards = RewardCoordinates(component, reward.words, range(len(found.values)), further=reward.hyperpriors)
+    if not reward.hyperpriors:
+        return rewards, found.vectors, NOT_SMOOTH
+    scale, distance = (1.0 if isinstance(given, Prior) else float(given) for given in (reward.scale, reward.range))
+    return rewards, found.vectors, SmoothScales(found.values, len(found.vectors), FIXED, scale, FIXED, distance)
+
+
 def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator, count: int) -> np.ndarray:
     """Rewards [count, S] or [count, S, A] from a prior, the population of each drawn anew."""
     nothing = np.zeros((1, environment.num_states, environment.num_actions))
-    prior = RewardPolicyModel(reward, Softmax(inverse_temperature=1.0)).target(environment, (EVERYBODY,), nothing)
+    prior = RewardPolicyModel(reward, Softmax(inverse_temperature=1.0), Pooled()).target(
+        environment, (EVERYBODY,), nothing
+    )
     return prior.rewards(prior.draw_tasks(rng, prior.draw_hyper(rng, count))[:, 0])
 
 

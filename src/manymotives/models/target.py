@@ -7,7 +7,7 @@ choices.
 `families` says what a coordinate is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from manymotives.models.features import Features
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Normal, Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
+from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.planning import plan
 
 CONSTANT = -1  # a parameter that is no hyperparameter
@@ -52,11 +53,13 @@ class ParameterLayout(NamedTuple):
     is_soft: bool
     on_pairs: bool
     group_size: int  # tasks in a population: M or 1
+    smooth: SmoothScales = NOT_SMOOTH  # the second parameter of reward coordinates, where one for all is inferred
 
     def copied(self) -> "ParameterLayout":
         """The same with arrays of its own: threads that share an array also fight over its reference count."""
         parts: Any = (np.array(part) if isinstance(part, np.ndarray) else part for part in self)
-        return ParameterLayout(*parts)._replace(features=self.features.copied())
+        smooth = self.smooth._replace(eigenvalues=self.smooth.eigenvalues.copy())
+        return ParameterLayout(*parts)._replace(features=self.features.copied(), smooth=smooth)
 
 
 class Block(NamedTuple):
@@ -132,7 +135,10 @@ class Target:
         known = np.broadcast_to(layout.constants, (*values.shape[:-1], *layout.constants.shape))
         if self.num_hyper == 0:
             return known
-        return np.where(layout.source == CONSTANT, known, values[..., np.maximum(layout.source, 0)])
+        found = np.where(layout.source == CONSTANT, known, values[..., np.maximum(layout.source, 0)])
+        if layout.smooth.exist:
+            found[..., : layout.num_rewards, 1] = layout.smooth.scales(values)
+        return found
 
     def natural_hyper(self, hyper: np.ndarray) -> np.ndarray:
         """The hyperparameters themselves, from their coordinates h [..., H]."""
@@ -152,7 +158,7 @@ class Target:
         size = (self.environment.num_states, self.environment.num_actions)[: 1 if self.on == "state" else 2]
         if layout.link == LINEAR and layout.features.exist:
             flat = x.reshape(-1, layout.num_rewards)
-            return (layout.features.matrix @ flat.T).T.reshape(*u.shape[:-1], *size)
+            return layout.features.times(flat).reshape(*u.shape[:-1], *size)
         table = np.zeros((*u.shape[:-1], int(np.prod(size))))
         table[..., layout.reward_index] = x
         return table.reshape(*u.shape[:-1], *size)
@@ -162,7 +168,7 @@ class Target:
         layout, size = self.layout, self.layout.num_rewards
         cells = rewards[0].size
         if layout.features.exist:
-            spread = layout.features.matrix.toarray()
+            spread = layout.features.array
         else:
             spread = np.zeros((cells, size))
             spread[layout.reward_index, np.arange(size)] = 1.0
@@ -296,6 +302,7 @@ class RewardCoordinates(NamedTuple):
     groups: tuple[Label, ...] | None = None  # which of them have the second parameter in common
     residual: Any = None  # the scale of a residual behind them, a number or a prior …
     num_residuals: int = 0  # … and how many it is of
+    further: Mapping[str, Prior] = {}  # hyperparameters that are no coordinate's own, such as how far likeness reaches
 
 
 def coordinates_of(
@@ -348,6 +355,12 @@ def coordinates_of(
     numbers_of = {name: number for number, name in enumerate(dict.fromkeys(rewards.groups or ()))}
     groups = None if rewards.groups is None else [numbers_of[name] for name in rewards.groups]
     add("reward", rewards.component, len(rewarded), rewards.words, groups)
+    for name, hyperprior in rewards.further.items():
+        blocks.append(Block(name, len(hyper_kinds), len(hyper_kinds) + 1, ""))
+        hyper_kinds.append(hyperprior.family)
+        named = zip(hyperprior.parameter_names, hyperprior.parameters)
+        values = [float(sized(number, 1, f"{name.replace('_', ' ')}: {word}")[0]) for word, number in named]
+        hyper_constants.append([*values, 0.0][:2])
     if rewards.residual is not None:
         prior = Normal(mean=0.0, scale=rewards.residual)
         add("residual", prior, rewards.num_residuals, ("mean", "scale"), [0] * rewards.num_residuals)

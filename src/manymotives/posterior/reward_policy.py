@@ -202,12 +202,12 @@ class RewardPolicyPosterior(Posterior):
         drawn, target = self.data["posterior"].dataset, self.target
         count = drawn.sizes["chain"] * drawn.sizes["draw"]
         values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
-        values = [
-            value[:, target.layout.reward_index]
-            if block.over == "reward" and not target.layout.features.exist
-            else value
-            for block, value in zip(target.blocks, values)
-        ]
+        features = target.layout.features
+        for number, block in enumerate(target.blocks):
+            if block.over == "reward" and features.is_dense:
+                values[number] = values[number] @ features.array  # eigenvectors are orthonormal
+            elif block.over == "reward" and not features.exist:
+                values[number] = values[number][:, target.layout.reward_index]
         return np.concatenate(values, axis=1) if values else np.zeros((count, 0))
 
     @cached_property

@@ -11,6 +11,7 @@ from manymotives.data.labels import Label
 from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
+from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import STATE
 from manymotives.posterior import Posterior
 
@@ -237,6 +238,15 @@ def _(reward: GaussianReward) -> str:
     cells = _cells(reward)
     kind = f"one free reward for each of the {cells}" if reward.features is None else f"weighted features of {cells}"
     return f"{kind}, normal; mean {parameter(reward.mean)}; scale {parameter(reward.scale)}"
+
+
+@_rewards.register
+def _(reward: SmoothReward) -> str:
+    own = "" if reward.mean is None else "; mean 0"
+    return (
+        "alike in neighbouring states (a Gaussian Markov random field on the graph of states); scale "
+        f"{parameter(reward.scale)}; range, in steps, {parameter(reward.range)}{own}"
+    )
 
 
 @_rewards.register

@@ -203,7 +203,7 @@ def _curvature_mass_factors(chain: "MarkovChain") -> tuple[np.ndarray, np.ndarra
     workspace = density_workspace(chain.world, chain.layout, target.num_tasks, target.num_groups)
     start_trajectories(chain.world, chain.layout, chain.data, chain.state, workspace)
     u_by = workspace.u_by_z, workspace.u_by_a, workspace.u_by_b
-    return mass_factors(target, chain.state.tasks, *u_by, workspace.hyper_by_z)
+    return mass_factors(target, chain.state.tasks, *u_by, workspace.hyper_by_z, workspace.values)
 
 
 def _identities(count: int, size: int) -> np.ndarray:

@@ -6,7 +6,8 @@ For a population's h and its tasks' u:
     log p(z, choices) = Σ_j log p(z_j) + Σ_m [Σ_d log p(z_md | a_d, b_d) + log p(choices_m | u_m)]
 
     ∂/∂z_md = ∂ log p(z_md)/∂z + g_md ∂u/∂z,                           g_m = ∂ log p(choices_m | u_m)/∂u
-    ∂/∂z_j  = ∂ log p(z_j)/∂z + ∂x_j/∂z Σ_{m,d} (g_md ∂u/∂a + ∂ log p(z_md | a, b)/∂a)    for the a (or b) that is x_j
+    ∂/∂z_j  = ∂ log p(z_j)/∂z + ∂x_j/∂z Σ_{m,d} (g_md ∂u/∂a + ∂ log p(z_md | a, b)/∂a)    for the a (or b) that is x_j,
+                                                          times ∂b/∂x_j where b is a function of it (`smooth_scales`)
 
 with x_j the hyperparameter itself. T resembles a quantile function: before the data z is nearly standard normal, and
 tasks keep their z when their population moves. The Jacobian of T is part of log p(z), so that T has to be good, not
@@ -30,6 +31,7 @@ from manymotives.inference.mcmc.rewards import reward_gradient
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, weights_workspace
+from manymotives.models.smooth_scales import set_range_slopes, set_scales
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import Plans, adjoint, empty_plans
@@ -146,6 +148,11 @@ def set_parameters_at(layout, values, parameters):
         for column in range(2):
             j = source[d, column]
             parameters[d, column] = constants[d, column] if j < 0 else values[j]
+    smooth = layout.smooth
+    if len(smooth.eigenvalues) > 0:
+        scale = smooth.known_scale if smooth.scale_index < 0 else values[smooth.scale_index]
+        distance = smooth.known_range if smooth.range_index < 0 else values[smooth.range_index]
+        set_scales(smooth.eigenvalues, smooth.num_states, scale, distance, parameters)
 
 
 @inner
@@ -231,10 +238,18 @@ def _add_likelihood(layout, workspace):
     size = len(families)
     parameters = np.empty((size, 2))
     into = np.empty(num_hyper)  # gradient in the hyperparameters themselves
+    eigenvalues, scale_index, range_index = (
+        layout.smooth.eigenvalues,
+        layout.smooth.scale_index,
+        layout.smooth.range_index,
+    )
+    range_slopes = np.empty(len(eigenvalues))
     for g in range(num_groups):
         set_parameters_at(layout, values[g], parameters)
         for j in range(num_hyper):
             into[j] = 0.0
+        if range_index >= 0:
+            set_range_slopes(eigenvalues, values[g, range_index], range_slopes)
         normaliser = 0.0
         for d in range(size):
             one, by_a, by_b = noncentred_normaliser(families[d], parameters[d, 0], parameters[d, 1])
@@ -248,6 +263,10 @@ def _add_likelihood(layout, workspace):
                 into[source[d, 0]] += by_a
             if source[d, 1] >= 0:
                 into[source[d, 1]] += by_b
+            if scale_index >= 0 and d < len(eigenvalues):
+                into[scale_index] += by_b * parameters[d, 1] / values[g, scale_index]
+            if range_index >= 0 and d < len(eigenvalues):
+                into[range_index] += by_b * parameters[d, 1] * range_slopes[d]
         for j in range(num_hyper):
             population_gradient[g, j] += hyper_by_z[g, j] * into[j]
         for m in range(g * group_size, (g + 1) * group_size):

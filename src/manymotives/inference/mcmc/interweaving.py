@@ -119,7 +119,7 @@ def _step_population(rng, layout, tuning, hyper, g, goal, after):
                 return chosen, -np.inf
             centre = location(family, a, b)
             gain += log_kernel(family, goal[g, j] - centre, a, b) - log_kernel(family, hyper[g, j] - centre, a, b)
-            put(layout.source, after, j, x, 0, len(after))
+            put(layout, goal, g, after, j, x, 0, len(after))
     return chosen, gain
 
 

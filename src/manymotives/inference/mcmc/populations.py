@@ -28,6 +28,7 @@ from manymotives.families import (
 )
 from manymotives.jit import inner
 from manymotives.models.rewards import NORMALISED
+from manymotives.models.smooth_scales import set_scales
 
 SLICE_WIDTH = 2.0  # of hyperparameters
 SLICE_STEPS = 500  # evaluations at most; a dozen are usual
@@ -46,13 +47,13 @@ def walk_population(rng, layout, state, tuning, g, acceptance):
     for j in range(hyper.shape[1]):
         here = hyper[g, j]
         there = here + scale[g, j] * rng.standard_normal()
-        loss = _hyper_density(here, layout, summaries, before, parameters, j, reach)
-        gain = _hyper_density(there, layout, summaries, before, parameters, j, reach) - loss
+        loss = _hyper_density(here, layout, hyper, g, summaries, before, parameters, j, reach)
+        gain = _hyper_density(there, layout, hyper, g, summaries, before, parameters, j, reach) - loss
         if math.log1p(-rng.random()) < gain:
             hyper[g, j] = there
             accepted[g, j] += 1.0
         else:
-            put(layout.source, parameters, j, natural(layout.hyper_families[j], here), reach[j, 0], reach[j, 1])
+            put(layout, hyper, g, parameters, j, natural(layout.hyper_families[j], here), reach[j, 0], reach[j, 1])
     _keep_standardised(layout, state.task_z, g, before, parameters)
 
 
@@ -86,17 +87,18 @@ def draw_population(rng, layout, state, g):
                 conjugate = True
         if not conjugate:
             here = hyper[g, j]
-            level = _hyper_density(here, layout, summaries, before, parameters, j, reach) + math.log1p(-rng.random())
+            level = _hyper_density(here, layout, hyper, g, summaries, before, parameters, j, reach)
+            level += math.log1p(-rng.random())
             left = here - SLICE_WIDTH * rng.random()
             right = left + SLICE_WIDTH
             stage, there = STEP_LEFT, left
             for _ in range(SLICE_STEPS):
-                inside = _hyper_density(there, layout, summaries, before, parameters, j, reach) > level
+                inside = _hyper_density(there, layout, hyper, g, summaries, before, parameters, j, reach) > level
                 stage, there, left, right = next_on_slice(rng, SLICE_WIDTH, stage, inside, here, there, left, right)
                 if stage == DONE:
                     hyper[g, j] = there
                     break
-        put(source, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
+        put(layout, hyper, g, parameters, j, natural(hyper_families[j], hyper[g, j]), reach[j, 0], reach[j, 1])
     _keep_standardised(layout, state.task_z, g, before, parameters)
 
 
@@ -132,8 +134,8 @@ def draw_totals(rng, layout, state, g):
 
 
 @inner
-def _hyper_density(value, layout, summaries, before, parameters, j, reach):
-    """log density, up to a constant, of the j-th hyperparameter at `value`, given the tasks' summaries and all others.
+def _hyper_density(value, layout, hyper, g, summaries, before, parameters, j, reach):
+    """log density, up to a constant, of population g's j-th hyperparameter at `value`, given all others and the tasks.
 
     Leaves its value in `parameters` [D, 2]; summaries were made under `before`.
     """
@@ -148,14 +150,15 @@ def _hyper_density(value, layout, summaries, before, parameters, j, reach):
     )
     count = layout.group_size
     is_concentration = False
-    put(source, parameters, j, x, reach[j, 0], reach[j, 1])
+    put(layout, hyper, g, parameters, j, x, reach[j, 0], reach[j, 1])
+    is_smooth = j == layout.smooth.scale_index or j == layout.smooth.range_index  # of all coordinates it reaches
     for d in range(reach[j, 0], reach[j, 1]):
         where, spread = summaries[d, 0], summaries[d, 1]
         if d < shares:
             if source[d, 0] == j:  # one factor of a Dirichlet density; what joins the factors follows below
                 is_concentration = True
                 total += x * where - count * math.lgamma(x)
-        elif source[d, 0] == j or source[d, 1] == j:
+        elif is_smooth or source[d, 0] == j or source[d, 1] == j:
             a, b = parameters[d, 0], parameters[d, 1]
             total += count * log_normaliser(families[d], a, b)
             total += group_kernel(families[d], count, where, spread, before[d, 0], a, b)
@@ -179,6 +182,9 @@ def _reach(layout):
                 if reach[j, 1] == 0:
                     reach[j, 0] = d
                 reach[j, 1] = d + 1
+    for j in (layout.smooth.scale_index, layout.smooth.range_index):
+        if j >= 0:
+            reach[j, 1] = len(layout.smooth.eigenvalues)
     return reach
 
 
@@ -201,8 +207,16 @@ def _summaries(layout, tasks, task_z, parameters, g):
 
 
 @inner
-def put(source, parameters, j, x, begin, end):
-    """The j-th hyperparameter's value wherever it is a parameter, from coordinate `begin` to before `end`."""
+def put(layout, hyper, g, parameters, j, x, begin, end):
+    """Population g's j-th hyperparameter set to x wherever it is a parameter, from coordinate `begin` to before `end`.
+
+    Of h [G, H] only the others are read, where parameters are functions of several.
+    """
+    source, smooth = layout.source, layout.smooth
+    if j == smooth.scale_index or j == smooth.range_index:
+        scale = x if j == smooth.scale_index else _value(layout, hyper, g, smooth.scale_index, smooth.known_scale)
+        distance = x if j == smooth.range_index else _value(layout, hyper, g, smooth.range_index, smooth.known_range)
+        set_scales(smooth.eigenvalues, smooth.num_states, scale, distance, parameters)
     for d in range(begin, end):
         for column in range(2):
             if source[d, column] == j:
@@ -217,6 +231,17 @@ def set_parameters(layout, hyper, g, parameters):
         for column in range(2):
             j = source[d, column]
             parameters[d, column] = constants[d, column] if j < 0 else natural(hyper_families[j], hyper[g, j])
+    smooth = layout.smooth
+    if len(smooth.eigenvalues) > 0:
+        scale = _value(layout, hyper, g, smooth.scale_index, smooth.known_scale)
+        distance = _value(layout, hyper, g, smooth.range_index, smooth.known_range)
+        set_scales(smooth.eigenvalues, smooth.num_states, scale, distance, parameters)
+
+
+@inner
+def _value(layout, hyper, g, j, known):
+    """Population g's j-th hyperparameter itself; what is known where there is none."""
+    return known if j < 0 else natural(layout.hyper_families[j], hyper[g, j])
 
 
 @inner

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from manymotives.families import BETA, NORMAL, natural
-from manymotives.jit import inner
+from manymotives.jit import inner, inner_any_order
 from manymotives.models.rewards import NORMALISED
 
 
@@ -20,6 +20,9 @@ def set_rewards(layout, proposed, rewards, count):
     families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
     size = layout.num_rewards
     _, num_states, per_state = rewards.shape
+    if features.is_dense:
+        _set_dense_rewards(features.value, size, proposed, rewards, count)
+        return
     x = np.empty(size)
     for n in range(count):
         if link == NORMALISED:
@@ -58,6 +61,9 @@ def reward_gradient(layout, workspace):
     size = layout.num_rewards
     _, num_states, per_state = rewards.shape
     num_actions = q_gradient.shape[2]
+    if features.is_dense:
+        _dense_gradient(features.value, size, q_gradient, likelihood_gradient)
+        return
     table = np.empty(num_states * per_state)
     into = np.empty(size)
     for m in range(len(likelihood_gradient)):
@@ -92,3 +98,35 @@ def reward_gradient(layout, workspace):
                 x = natural(families[k], tasks[m, k])
                 by_coordinate = 1.0 if families[k] == NORMAL else x * (1.0 - x) if families[k] == BETA else x
                 likelihood_gradient[m, k] = into[k] * by_coordinate
+
+
+# ---- features without zeros, on states: weights are normal, u = x ----------------------------------------------------
+
+
+@inner_any_order
+def _set_dense_rewards(features, size, proposed, rewards, count):
+    """Rewards [N, S, 1] of the first proposals; each row of features is read once for all of them."""
+    for s in range(rewards.shape[1]):
+        row = s * size
+        for n in range(count):
+            total = 0.0
+            for k in range(size):
+                total += features[row + k] * proposed[n, k]
+            rewards[n, s, 0] = total
+
+
+@inner_any_order
+def _dense_gradient(features, size, q_gradient, likelihood_gradient):
+    """The gradient in weights from that in rewards of pairs [N, S, A]."""
+    num_states, num_actions = q_gradient.shape[1:]
+    for m in range(len(likelihood_gradient)):
+        for k in range(size):
+            likelihood_gradient[m, k] = 0.0
+    for s in range(num_states):
+        row = s * size
+        for m in range(len(likelihood_gradient)):
+            total = 0.0
+            for a in range(num_actions):
+                total += q_gradient[m, s, a]
+            for k in range(size):
+                likelihood_gradient[m, k] += features[row + k] * total

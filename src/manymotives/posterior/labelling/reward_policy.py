@@ -127,7 +127,7 @@ def labelled_variables(
             made[name] = (dims, values if has_axis else values[:, :, 0])
     cells = cells_of(target)
     coordinates: dict[str, Any] = {name: names[name] for name in cells} | ({"task": names["task"]} if for_tasks else {})
-    if target.layout.features.exist:
+    if target.num_weights:
         coordinates["feature"] = coordinate_of(model.reward.feature_names(target.num_weights))
     if any(block.over == "group" for block in target.blocks):
         coordinates["group"] = coordinate_of(target.groups)
@@ -165,7 +165,7 @@ def task_variables(target: Target, tasks: np.ndarray) -> Variables:
     if target.on == "state_action":
         reward = np.where(target.environment.available, reward, np.nan)
     made: Variables = {"reward": (cells_of(target), reward)}
-    if layout.features.exist:
+    if target.num_weights:
         made["weight"] = (("feature",), tasks[..., : target.num_weights])
     if layout.temperature >= 0:
         made["inverse_temperature"] = ((), target.temperatures(tasks, owner))
@@ -185,8 +185,13 @@ def hyper_variables(target: Target, hyper: np.ndarray) -> Variables:
             part = part[..., 0]
         elif block.over == "group":
             behind = ("group",)
-        elif layout.features.exist:
+        elif target.num_weights:
             behind = ("feature",)
+        elif layout.features.exist:  # of eigenvectors: rewards themselves say more
+            part, behind = (
+                layout.features.times(part.reshape(-1, layout.num_rewards)).reshape(*part.shape[:-1], -1),
+                cells,
+            )
         else:
             shape = (target.environment.num_states, target.environment.num_actions)[: len(cells)]
             table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)

@@ -113,7 +113,7 @@ def watched_switching(
     coordinates |= {"motive": np.arange(num_motives), "next_motive": np.arange(num_motives)}
     if "state" in places:
         coordinates["state"] = names["state"]
-    if target.layout.features.exist:
+    if target.num_weights:
         coordinates["feature"] = coordinate_of(model.reward.feature_names(target.num_weights))
     if any(block.over == "group" for block in target.blocks):
         coordinates["group"] = coordinate_of(target.groups)
