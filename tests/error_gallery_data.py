@@ -10,6 +10,8 @@ import pandas as pd
 import scipy.sparse as sp
 
 import manymotives as mm
+from manymotives.commands.features import check_features, made_of_features
+from manymotives.io.columns import choice_columns, feature_columns
 
 CHAIN = mm.worlds.Chain(states=3)
 ROOMS = mm.Environment(
@@ -53,6 +55,10 @@ def in_file(name, content):
     """A file with this content, in the folder where the test runs."""
     Path(name).write_bytes(content)
     return name
+
+
+def features(content, **columns):
+    return mm.io.read_features(in_file("features.csv", content), ROOMS, **columns)
 
 
 class Trajectory(NamedTuple):
@@ -176,6 +182,28 @@ DATA = {
     "a file with a heading only": lambda: mm.io.read_demonstrations(in_file("head.csv", b"task,state,action\n")),
     "a file in Latin-1": lambda: mm.io.read_demonstrations(in_file("latin.csv", b"task,state,action\n1,caf\xe9,x\n")),
     "a broken Parquet file": lambda: mm.io.read_demonstrations(in_file("broken.parquet", b"PAR1 no")),
+    # ---- tables of features
+    "features without a row for a state": lambda: features(b"state,food\nhall,1\n"),
+    "features of a state twice": lambda: features(b"state,food\nhall,1\nkitchen,0\nhall,2\ngarden,0\n"),
+    "features of an unknown state": lambda: features(b"state,food\nhall,1\nkitschen,0\ngarden,0\n"),
+    "features of no state": lambda: features(b"state,food\nhall,1\n,0\ngarden,0\n"),
+    "a feature in words": lambda: features(b"state,food\nhall,much\nkitchen,0\ngarden,0\n"),
+    "a feature with an empty cell": lambda: features(b"state,food\nhall,1\nkitchen,\ngarden,0\n"),
+    "a feature without end": lambda: features(b"state,food\nhall,1\nkitchen,inf\ngarden,0\n"),
+    "a table without features": lambda: features(b"state\nhall\nkitchen\ngarden\n"),
+    "a table of features without states": lambda: features(b"food\n1\n0\n0\n"),
+    "features without a row for a pair": lambda: features(b"state,action,food\nhall,on,1\n", action="action"),
+    "features of a pair twice": lambda: features(
+        b"state,action,food\nhall,on,1\nhall,on,1\nkitchen,on,0\nkitchen,back,0\n", action="action"
+    ),
+    "features on the command line with Beta rewards": lambda: check_features("beta", 0),
+    "features on the command line with a history": lambda: check_features(None, 1),
+    "features of states for rewards on pairs": lambda: made_of_features(
+        None, features(b"state,food\nhall,1\nkitchen,0\ngarden,0\n"), "pairs"
+    ),
+    "a column of states under another name": lambda: feature_columns(
+        ["place", "food"], choice_columns(["room", "action"], {}, "choices.csv"), "features.csv"
+    ),
     # ---- environments estimated from data, trajectories of other libraries
     "nothing to estimate from": lambda: mm.estimate_environment(
         mm.Demonstrations.from_lists([(["hall"], ["on"])]), discount=0.9

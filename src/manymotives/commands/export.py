@@ -12,9 +12,10 @@ from manymotives.commands import motives
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
+from manymotives.inference import Progress
 from manymotives.io.writing import write_table
 from manymotives.models.priors import Prior
-from manymotives.posterior import Posterior, SwitchingPosterior
+from manymotives.posterior import Posterior, RewardPolicyPosterior, SwitchingPosterior
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.posterior.tables import selected
 
@@ -172,7 +173,9 @@ def _contrasts(posterior: Posterior, over: str, level: float, chosen: dict[str, 
 def _policies(posterior: Posterior) -> pd.DataFrame:
     """What is best for each subject, and what it is expected to do."""
     exists = posterior.environment.available
-    best, expected = posterior.policies(), posterior.predictive_policies()  # type: ignore[attr-defined]
+    best = posterior.policies()
+    shown = {"progress": Progress()} if isinstance(posterior, RewardPolicyPosterior) else {}  # others kept policies
+    expected = posterior.predictive_policies(**shown)  # type: ignore[attr-defined]
     table = pd.DataFrame({"best": best.to_series(), "expected": expected.to_series()}).reset_index()
     return table[exists.ravel().tolist() * len(posterior.tasks)].reset_index(drop=True)
 

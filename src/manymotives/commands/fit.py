@@ -12,6 +12,7 @@ from rich.console import Console
 
 from manymotives import inference
 from manymotives.commands.common import Speaker
+from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.motives import lines as lines_of_motives
 from manymotives.commands.motives import wanted_most
@@ -28,6 +29,7 @@ from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
 from manymotives.posterior import Posterior, SwitchingPosterior
+from manymotives.posterior.dependent_features import warnings_of_features
 
 
 class Model(StrEnum):
@@ -132,8 +134,20 @@ def fit(
         ),
     ] = Model.mrp,
     reward: Annotated[
-        Reward, typer.Option(help="Prior of rewards; smooth: alike in neighbouring states.", rich_help_panel=How)
-    ] = Reward.dirichlet,
+        Reward | None,
+        typer.Option(
+            help="Prior of rewards. Default: dirichlet; with --features, gaussian. smooth: neighbours are alike.",
+            rich_help_panel=How,
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with state (and action) and a column of numbers for each feature: rewards are weighted sums of "
+            "these.",
+            rich_help_panel=How,
+        ),
+    ] = None,
     on: Annotated[
         On | None,
         typer.Option(
@@ -189,9 +203,12 @@ def fit(
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
     with speaker.failures(target, lambda: _left(target)):
+        if features is not None:
+            check_features(reward, history)
+        prior = reward or (Reward.dirichlet if features is None else Reward.gaussian)
         where = on or (On.pairs if history else On.states)
         motives = _switching(model, method, switching, switching_by)
-        chosen_model = _model(model, reward, where, inverse_temperature, motives)
+        chosen_model = _model(model, prior, where, inverse_temperature, motives)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
@@ -213,11 +230,16 @@ def fit(
             coordinates=coordinates,
             history=history,
             plug_in=plug_in,
+            features=features,
         )
-        _introduce(speaker, inputs)
+        if inputs.features is not None:
+            chosen_model = made_of_features(chosen_model, inputs.features, on)
+        _introduce(speaker, inputs, warnings_of_features(chosen_model.reward, inputs.environment))
         if dry_run:
             chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
-            what = f"{model.value} with {reward.value} rewards on {where.value}{_motives_said(motives)}"
+            made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
+            on_what = On.states if chosen_model.reward.on == "state" else On.pairs
+            what = f"{model.value} with {prior.value} rewards on {on_what.value}{made_of}{_motives_said(motives)}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
@@ -312,10 +334,10 @@ def _check_out(out: Path | None, *, resume: bool, force: bool) -> None:
         )
 
 
-def _introduce(speaker: Speaker, inputs: Inputs) -> None:
+def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> None:
     for line in inputs.lines():
         speaker.say(line)
-    for note in (*inputs.notes, *inputs.dynamics.warnings, *inputs.demonstrations.warnings):
+    for note in (*inputs.notes, *inputs.dynamics.warnings, *warnings, *inputs.demonstrations.warnings):
         speaker.say(f"! {note}", "yellow")
 
 

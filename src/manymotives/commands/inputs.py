@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import xarray as xr
 from scipy.sparse import csgraph
 
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, known_part
@@ -16,8 +17,8 @@ from manymotives.data.estimation import estimate_environment, is_deterministic
 from manymotives.data.labels import MISSING, Label
 from manymotives.data.tables import Column
 from manymotives.errors import InputError, RowError, quoted
-from manymotives.io import from_gymnasium, read_demonstrations, read_environment
-from manymotives.io.columns import Columns, choice_columns, environment_columns
+from manymotives.io import from_gymnasium, read_demonstrations, read_environment, read_features
+from manymotives.io.columns import Columns, choice_columns, environment_columns, feature_columns
 from manymotives.io.files import columns_in, read_table, rows_of
 
 GYMNASIUM = "gymnasium:"
@@ -34,6 +35,7 @@ class Inputs:
     is_guess: bool  # at least one column was guessed
     is_estimated: bool  # the environment was
     notes: tuple[str, ...]
+    features: xr.DataArray | None  # (state[, action], feature)
 
     @property
     def environment(self) -> Environment:
@@ -96,6 +98,7 @@ def read_inputs(
     coordinates: Path | None,
     history: int,
     plug_in: bool,
+    features: Path | None,
 ) -> Inputs:
     """All that `fit` needs, from files."""
     present, notes = columns_in(choices)
@@ -123,12 +126,16 @@ def read_inputs(
         positions = _positions(coordinates, dynamics.states)
         dynamics, belief = dynamics.with_coordinates(positions), belief and belief.with_coordinates(positions)
     said += _remarks(dynamics, demonstrations, is_estimated=environment is None)
+    made_of = None
+    if features is not None:
+        made_of, more = _features(features, dynamics, columns, is_estimated=environment is None)
+        said += more
     if history:
         firsts = np.unique(demonstrations.state[~demonstrations.follows])
         dynamics = dynamics.with_memory([demonstrations.states[s] for s in firsts])
         demonstrations = demonstrations.with_memory(dynamics)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
-    return Inputs(belief or dynamics, demonstrations, columns, is_guess, environment is None, tuple(said))
+    return Inputs(belief or dynamics, demonstrations, columns, is_guess, environment is None, tuple(said), made_of)
 
 
 def _environment(
@@ -167,6 +174,19 @@ def _positions(path: Path, states: Sequence[Label]) -> dict[Label, tuple[float, 
                 raise RowError(f"column {quoted(axis)}, ", (int(np.argmax(bad)),), ": this is not a number. Write one.")
     names = _known([str(name) for name in table["state"]], states)
     return {name: (float(x), float(y)) for name, x, y in zip(names, table["x"], table["y"])}
+
+
+def _features(
+    path: Path, environment: Environment, columns: Columns, *, is_estimated: bool
+) -> tuple[xr.DataArray, list[str]]:
+    """A table of features, and what to know about it. An estimated environment need not have all of its states."""
+    present, notes = columns_in(path)
+    state, action = feature_columns(present, columns, path.name)
+    found = read_features(path, environment, state=state, action=action, known_only=is_estimated)
+    said = list(notes)
+    if left_out := found.attrs["left_out"]:
+        said.append(f"{path.name} has {_some(left_out, 'row')} of states that no choice shows: they are not used.")
+    return found, said
 
 
 def _remarks(environment: Environment, demonstrations: Demonstrations, *, is_estimated: bool) -> list[str]:

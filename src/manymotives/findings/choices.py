@@ -126,6 +126,7 @@ def _shares(drawn: dict[str, np.ndarray], sample: Sample, observed: np.ndarray) 
     """Of each available action in each visited state with a choice, over all subjects."""
     environment = sample.posterior.environment
     counts = sample.posterior.data["observed_data"].dataset["counts"]
+    states, actions = (list(map(str, counts[word].values)) for word in ("state", "action"))
     made = observed.sum(axis=1)
     state, action = np.nonzero(
         environment.available & (made > 0)[:, None] & (environment.available.sum(1) > 1)[:, None]
@@ -133,8 +134,8 @@ def _shares(drawn: dict[str, np.ndarray], sample: Sample, observed: np.ndarray) 
     low, high = np.quantile(drawn["totals"][:, state, action] / made[state], [0.025, 0.975], axis=0)
     return pd.DataFrame(
         {
-            "state": [str(counts["state"].values[s]) for s in state],
-            "action": [str(counts["action"].values[a]) for a in action],
+            "state": [states[s] for s in state],
+            "action": [actions[a] for a in action],
             "choices": made[state],
             "observed": observed[state, action] / made[state],
             "expected": drawn["expected"][:, state, action].mean(axis=0) / made[state],

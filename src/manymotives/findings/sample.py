@@ -1,6 +1,7 @@
 """A posterior in, some of its draws out, with what each of them implies: the best actions and the choices to expect."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from manymotives.posterior import Posterior, SwitchingPosterior
 
 FEWEST, MOST = 40, 200  # draws
 P = TypeVar("P", bound=Posterior)
+LARGE, BLOCK = 500, 4  # states, beyond which draws are planned for a few at a time, so that one sees it move
 WORK = 8e8  # tasks × states² × draws: half a minute of planning
 
 
@@ -23,6 +25,7 @@ class Sample:
     """Draws of a posterior, evenly spaced, and what follows from each."""
 
     posterior: Posterior  # with these draws only
+    on_planned: Callable[[int], None] | None = None  # told how many draws are planned for, as it goes
 
     @property
     def is_pooled(self) -> bool:
@@ -41,7 +44,17 @@ class Sample:
     @cached_property
     def plan(self) -> Plan:
         """What is best for each."""
-        return self.posterior.planned(self.rewards, slice(None))
+        count, many = len(self.rewards), self.posterior.environment.num_states > LARGE
+        parts = []
+        for begin in range(0, count, BLOCK if many else max(count, 1)):
+            part = slice(begin, begin + BLOCK) if many else slice(None)
+            parts.append(self.posterior.planned(self.rewards[part], part))
+            if self.on_planned is not None:
+                self.on_planned(min(begin + BLOCK, count) if many else count)
+        if len(parts) == 1:
+            return parts[0]
+        arrays = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Plan)}
+        return Plan(**{name: None if some[0] is None else np.concatenate(some) for name, some in arrays.items()})
 
     @cached_property
     def policies(self) -> np.ndarray | None:
@@ -55,15 +68,20 @@ class Sample:
         return counts.sum(axis=0, keepdims=True) if self.is_pooled else counts
 
 
-def sample_of(posterior: Posterior, draws: int | None = None) -> Sample:
-    """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200."""
+def sample_of(
+    posterior: Posterior, draws: int | None = None, on_planned: Callable[[int], None] | None = None
+) -> Sample:
+    """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200.
+
+    `on_planned` is told how many of them are planned for, as it goes.
+    """
     check_one_motive(posterior)
     if draws is None:
         work = len(posterior.tasks) * posterior.environment.num_states**2
         draws = int(np.clip(WORK / work, FEWEST, MOST))
     if draws < 1:
         raise InputError(f"draws must be at least 1; found {draws}.")
-    return Sample(thinned(posterior, draws))
+    return Sample(thinned(posterior, draws), on_planned)
 
 
 def check_one_motive(posterior: Posterior) -> None:

@@ -109,20 +109,26 @@ def distance_draws(sample: Sample, kept: np.ndarray) -> np.ndarray:
     weights = seen / seen.sum()
     on = posterior.model.reward.on
     rewards, best = sample.rewards[:, kept], sample.plan.actions[:, kept]
-    lost = np.stack([_lost(posterior.environment, on, r, b, weights) for r, b in zip(rewards, best)])
+    environment = posterior.environment
+    choices = environment.available.copy()
+    choices[environment.is_terminal, 0] = True  # the nominal action
+    blind = _visits(environment, choices / choices.sum(axis=1, keepdims=True), weights)
+    lost = np.stack([_lost(environment, on, r, b, weights, blind) for r, b in zip(rewards, best)])
     return 0.5 * (lost + lost.transpose(0, 2, 1))
 
 
-def _lost(environment: Environment, on: str, rewards: np.ndarray, best: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """[M, M] what j (columns) loses by the goals of i (rows), in units of what it gains over blind choice."""
+def _lost(
+    environment: Environment, on: str, rewards: np.ndarray, best: np.ndarray, weights: np.ndarray, blind: np.ndarray
+) -> np.ndarray:
+    """[M, M] what j (columns) loses by the goals of i (rows), in units of what it gains over blind choice.
+
+    `blind` [S, A]: discounted visits of blind choice.
+    """
     states, actions = environment.available.shape
     earned = rewards if on == "state_action" else np.repeat(rewards[..., None], actions, axis=-1)
     deterministic = np.zeros((len(best), states, actions))
     np.put_along_axis(deterministic, best[..., None], 1.0, axis=2)
-    choices = environment.available.copy()
-    choices[environment.is_terminal, 0] = True  # the nominal action
-    blind = choices / choices.sum(axis=1, keepdims=True)
-    visits = np.stack([_visits(environment, policy, weights) for policy in (*deterministic, blind)])
+    visits = np.stack([*(_visits(environment, policy, weights) for policy in deterministic), blind])
     # the value of a policy is its discounted visits times what they earn
     value = np.einsum("isa,jsa->ij", visits, earned, optimize=True)
     own, aimless = np.diag(value), value[-1]

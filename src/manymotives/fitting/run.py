@@ -18,6 +18,7 @@ from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
 from manymotives.posterior.archive import packed_state, plain_labels, unpacked_state
+from manymotives.posterior.dependent_features import warnings_of_features
 
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
@@ -106,6 +107,7 @@ class Run:
             *self.environment.warnings,
             *self.model.warnings,
             *self.model.warnings_in(self.environment),
+            *warnings_of_features(self.model.reward, self.environment),
             *self.demonstrations.warnings,
             *self.kind.warnings_about(data, self.model, ~self.environment.is_terminal),
         )

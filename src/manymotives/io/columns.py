@@ -100,6 +100,25 @@ def environment_columns(columns: Sequence[str], choices: Columns | None, file: s
     return {word: column for word, column in found.items() if column is not None}
 
 
+def feature_columns(columns: Sequence[str], choices: Columns, file: str) -> tuple[Column, Column | None]:
+    """The columns with the states and, where there is one, the actions of a table of features; the others are features.
+
+    They are called as in the table of choices, or `state` and `action`: anything else may be a feature.
+    """
+    found: list[Column | None] = []
+    for word, same in (("state", choices.state), ("action", choices.action)):
+        has_it = all(each in columns for each in _each(same))
+        found.append(same if has_it else _usual(columns, (word,), word, file))
+    state, action = found
+    if state is None:
+        called = " or ".join(map(quoted, dict.fromkeys([column_name(choices.state), "state"])))
+        raise InputError(
+            f"{file} has no column {called}. A table of features has one row a "
+            f"state, and one column for each feature; this one has {listed(columns, MANY)}."
+        )
+    return state, action
+
+
 def _usual(columns: Sequence[str], names: Sequence[str], word: str, file: str) -> str | None:
     """The column with the first of these names that the table has, however it is written."""
     for name in names:

@@ -12,9 +12,11 @@ import pandas as pd
 import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
+import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.features import features_from_frame
 from manymotives.data.labels import Label
 from manymotives.data.tables import MANY, Column
 from manymotives.errors import InputError, RowError, listed
@@ -89,6 +91,41 @@ def read_demonstrations(
             step=step,
             next_state=next_state,
         )
+
+
+def read_features(
+    path: str | Path,
+    environment: Environment,
+    *,
+    state: Column = "state",
+    action: Column | None = None,
+    known_only: bool = False,
+) -> xr.DataArray:
+    """Features (state[, action], feature) from a table on disk, for `GaussianReward(features=...)`.
+
+    Every other column is a feature: a number for each state or, where `action` names a column, for each available pair
+    of state and action (`GaussianReward(..., on="state_action")`). Rows may come in any order.
+
+    Parameters
+    ----------
+    known_only
+        Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
+        their number.
+    """
+    named = [*_each(state), *_each(action)]
+    features = [column for column in columns_in(path)[0] if column and column not in named]
+    table = read_table(path, names=[_each(state), _each(action)] if action else [_each(state)], others=features)
+    for column, known in ((state, environment.states), (action, environment.actions)):
+        if isinstance(column, str):
+            table[column] = _spelled_as(table[column], known)
+    total = len(table)
+    if known_only and isinstance(state, str):
+        table = table[table[state].isin(environment.states) | table[state].isna()]
+    with rows_of(path, table):
+        found = features_from_frame(
+            table, environment, features=features, state=state, action=action, kind=Path(path).name
+        )
+    return found.assign_attrs(left_out=total - len(table))
 
 
 def columns_in(path: str | Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -25,7 +25,8 @@ A difference between two rewards can be shown by choices if and only if every in
 This puts rewards into groups: differences within a group can be shown, differences between groups rest on the prior.
 
 Rows of D that compare two states only, as all do where moves are certain, merge their states, which may leave other
-rows with two. What remains is dense linear algebra, for at most `LARGEST` merged states.
+rows with two. What remains is dense linear algebra, for at most `LARGEST` merged states; or, for more where each state
+leads to few nearby, inverse iteration with sparse factors of DᵀD, where few potentials remain and no other comes near.
 """
 
 from dataclasses import dataclass
@@ -36,14 +37,18 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.problem import check_known
 
-LARGEST = 2000  # merged states whose potentials are found by dense linear algebra: a second or two
+LARGEST = 2000  # merged states whose potentials are found by dense linear algebra: seconds
+SPARSE = 500  # merged states, beyond which sparse factors are tried
+WORK = 1e10  # states × bandwidth² of DᵀD, which bounds what factors take: a few seconds
+FEW, ITERATIONS = 8, 8  # potentials that inverse iteration looks for, and its steps for each
+SHIFT = 1e-10  # of the largest entry of DᵀD, added to its diagonal so that it can be factored
 NUMBERS = 30_000_000  # in a matrix of directions
 SMALLEST = 1e-8  # a smaller difference between probabilities is rounding, as in a table printed to nine digits
 CANDIDATE = 1e-6  # of the largest eigenvalue of DᵀD: what may be zero, before D itself decides
@@ -304,10 +309,12 @@ def _potentials(environment: Environment, reachable_states: bytes) -> np.ndarray
         differences = _without_rounding(differences @ together)
     number = differences.shape[1]
     involved = np.unique(differences.indices)
-    if len(involved) > LARGEST:
-        return None
     free = np.setdiff1d(np.unique(merged[reachable]), involved)
-    null = _null_space(differences[:, involved].toarray())
+    null = _sparse_null_space(differences[:, involved]) if len(involved) > SPARSE else None
+    if null is None and len(involved) > LARGEST:
+        return None
+    if null is None:
+        null = _null_space(differences[:, involved].toarray())
     if num_states * (len(free) + null.shape[1]) > NUMBERS:
         return None
     found = np.zeros((number, len(free) + null.shape[1]))
@@ -333,6 +340,43 @@ def _null_space(matrix: np.ndarray) -> np.ndarray:
     _, singular, right = np.linalg.svd(matrix @ near, full_matrices=True)
     singular = np.concatenate([singular, np.zeros(near.shape[1] - len(singular))])
     return near @ right[singular <= SINGULAR * np.sqrt(values[-1])].T
+
+
+def _sparse_null_space(matrix: Any) -> np.ndarray | None:
+    """Orthonormal columns, found one by one; None where there are many, or where something else is nearly one of them.
+
+    Inverse iteration finds the smallest singular value that is left, in what is orthogonal to the columns found. It
+    is zero, or so far from zero that nothing smaller can have been missed.
+    """
+    gram = sp.csc_array(matrix.T @ matrix)
+    size, largest = gram.shape[0], float(gram.diagonal().max())
+    if size * float(_bandwidth(gram)) ** 2 > WORK:
+        return None
+    solve = splu(sp.csc_array(gram + SHIFT * largest * sp.eye_array(size))).solve
+    found = np.full((size, 1), size**-0.5)  # rows of D sum to zero
+    rng = np.random.default_rng(0)
+    while found.shape[1] <= FEW:
+        vector = rng.normal(size=size)
+        for _ in range(ITERATIONS):
+            for _ in range(2):  # the second time takes away what rounding left
+                vector = vector - found @ (found.T @ vector)
+            vector = solve(vector / np.linalg.norm(vector))
+        vector = vector - found @ (found.T @ vector)
+        vector /= np.linalg.norm(vector)
+        smallest = np.linalg.norm(matrix @ vector) / np.sqrt(largest)
+        if smallest**2 > CANDIDATE:
+            return found
+        if smallest > SINGULAR:
+            return None
+        found = np.column_stack([found, vector])
+    return None
+
+
+def _bandwidth(matrix: Any) -> int:
+    """How far from the diagonal entries lie, with rows and columns in an order that brings them near."""
+    place = np.argsort(reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True))
+    entries = matrix.tocoo()
+    return int(np.abs(place[entries.row] - place[entries.col]).max())
 
 
 def _normalised(rows: sp.csr_array) -> sp.csr_array:

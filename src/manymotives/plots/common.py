@@ -10,6 +10,8 @@ from manymotives.data.labels import Label
 # Okabe & Ito's colours, told apart by the colour-blind too
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"]
 
+MANY, SHOWN = 200, 40  # states, beyond which a picture shows so many of them
+
 
 def written(name: Label, length: int = 24) -> str:
     """A name that fits beside an axis, and that nothing in it turns into a formula."""

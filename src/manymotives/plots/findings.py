@@ -11,7 +11,7 @@ from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
 from manymotives.findings import PredictiveCheck, Similarity
 from manymotives.findings.sample import check_one_motive
-from manymotives.plots.common import COLOURS, axes_for, written
+from manymotives.plots.common import COLOURS, MANY, SHOWN, axes_for, written
 from manymotives.posterior import Posterior
 from manymotives.scoring import Score
 
@@ -21,30 +21,35 @@ MARKERS = "osD^Pv*X"
 def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | None = None) -> Axes:
     """What would be best for a task (the first one by default), with what it did: a heat map of states and actions.
 
-    Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward.
+    Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward. Of more
+    than 200 states, the 40 in which it chose most often.
     """
     check_one_motive(posterior)
     policies = posterior.policies()
     tasks = policies["task"].values.tolist()
     number = 0 if task is None else index_of(task if task in tasks else str(task), tasks, "task")
     counts = posterior.data["observed_data"].dataset["counts"].isel(task=number).values
-    states = [written(name) for name in policies["state"].values]
+    total, kept = len(counts), np.arange(len(counts))
+    if total > MANY:
+        kept = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:SHOWN])
+    counts = counts[kept]
+    states = [written(name) for name in policies["state"].values[kept]]
     actions = [written(name) for name in policies["action"].values]
-    exists = posterior.environment.available
+    exists = posterior.environment.available[kept]
     made = counts.sum(axis=1, keepdims=True)
     share = np.where(exists & (made > 0), counts / np.maximum(made, 1), np.nan)
     axes = axes_for(axes, (len(states), 2 * len(actions)))
     axes.set_facecolor("0.93")
     image = axes.imshow(share, cmap="cividis", vmin=0, vmax=1, aspect="auto")
     lives = np.flatnonzero(exists.any(axis=1))
-    best = policies.isel(task=number).values.argmax(axis=1)[lives]
+    best = policies.isel(task=number).values[kept].argmax(axis=1)[lives]
     axes.scatter(best, lives, s=60, facecolors="none", edgecolors=COLOURS[5], linewidths=1.8, label="best")
     axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none seen)")
     axes.set_xticks(range(len(actions)), actions, rotation=90 if max(map(len, actions)) > 5 else 0)
     step = -(-len(states) // 40)
     axes.set_yticks(range(0, len(states), step), states[::step])
     axes.set_xlabel("action")
-    axes.set_ylabel("state")
+    axes.set_ylabel("state" if total <= MANY else f"the {SHOWN} most visited of {total:,} states")
     axes.set_title(f"{written(tasks[number])}: done, and best (ring)")
     return axes
 

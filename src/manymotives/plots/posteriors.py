@@ -13,9 +13,10 @@ from manymotives.data.alignment import aligned
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.findings.sample import check_one_motive
-from manymotives.plots.common import COLOURS, written
+from manymotives.plots.common import COLOURS, MANY, SHOWN, written
 from manymotives.plots.tables import heat_map
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior
+from manymotives.posterior.tables import selected
 
 
 def rewards(
@@ -23,6 +24,7 @@ def rewards(
     *,
     truth: ArrayLike | None = None,
     tasks: Sequence[Label] | None = None,
+    states: Sequence[Label] | None = None,
     canonical: bool = False,
 ) -> Figure:
     """What each task wants: posterior mean and 95 % interval of every state's reward, a grey bar for the prior's.
@@ -33,6 +35,9 @@ def rewards(
         True rewards [task, S], where they are known: diamonds.
     tasks
         Which tasks to draw, by name; otherwise the first twelve.
+    states
+        Which states to draw, by name; otherwise all of them or, of more than 200, the 20 most and the 20 least wanted,
+        on average over these tasks.
     canonical
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
     """
@@ -45,10 +50,15 @@ def rewards(
     chosen = names[:12] if tasks is None else list(tasks)
     if truth is not None:
         truth = np.asarray(aligned(truth, "truth", task=names, state=posterior.environment.states))
-    frame = posterior.to_frame(of="state", tasks=chosen, canonical=canonical)
-    prior = posterior.data["prior"].dataset["reward"].stack(sample=("chain", "draw"))
+    every = posterior.mean_reward["state"].values.tolist()
+    is_cut = states is None and len(every) > MANY
+    states = _most_and_least(posterior, chosen) if is_cut else every if states is None else list(states)
+    frame = posterior.to_frame(of="state", tasks=chosen, states=states, canonical=canonical)
+    states = frame["state"].drop_duplicates().tolist()
+    number = {name: index for index, name in enumerate(every)}
+    picked = np.array([number[name] for name in states])
+    prior = posterior.data["prior"].dataset["reward"].isel(state=picked).stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
-    states = posterior.rewards["state"].values.tolist()
     position = np.arange(len(states))
     columns = min(len(chosen), 4)
     rows = -(-len(chosen) // columns)
@@ -66,7 +76,7 @@ def rewards(
         panel.plot(rows_of["mean"], position, "o", color=COLOURS[0], markersize=4.5, label="posterior mean")
         if truth is not None:
             panel.plot(
-                truth[names.index(name)],
+                truth[names.index(name), picked],
                 position,
                 "D",
                 markerfacecolor="none",
@@ -86,7 +96,18 @@ def rewards(
         lowest = [panel for panel in column if panel.get_visible()][-1]
         lowest.tick_params(labelbottom=True)
         lowest.set_xlabel("reward")
+    if is_cut:
+        half = SHOWN // 2
+        panels.flat[0].set_ylabel(f"the {half} most and the {half} least wanted of {len(every):,} states", fontsize=9)
     return figure
+
+
+def _most_and_least(posterior: Posterior, tasks: list[Label]) -> list[Label]:
+    """States by name, the most wanted first, on average over some tasks."""
+    mean = selected(posterior.mean_reward, "task", tasks).mean("task")
+    order = np.argsort(-mean.values, kind="stable")
+    kept = np.concatenate([order[: SHOWN // 2], order[-(SHOWN // 2) :]])
+    return mean["state"].values[kept].tolist()
 
 
 def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:

@@ -15,7 +15,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError
-from manymotives.plots.common import COLOURS, axes_for, label_axes, written
+from manymotives.plots.common import COLOURS, MANY, SHOWN, axes_for, label_axes, written
 
 
 def choices(
@@ -26,6 +26,8 @@ def choices(
     axes: Axes | None = None,
 ) -> Axes:
     """How often each task chose one action in each state: the area of a square is the number of choices.
+
+    Of more than 200 states, the 40 in which most choices were made.
 
     Parameters
     ----------
@@ -42,6 +44,11 @@ def choices(
         best = np.asarray(aligned(best, "best", task=demonstrations.tasks, state=demonstrations.states))
     if best is not None and best.shape != made.shape:
         raise InputError(f"best must have the shape {list(made.shape)} (tasks, states); found {list(best.shape)}.")
+    total, states = made.shape[1], demonstrations.states
+    if total > MANY:
+        kept = np.sort(np.argsort(-made.sum(axis=0), kind="stable")[:SHOWN])
+        made, counts, states = made[:, kept], counts[:, kept], tuple(states[s] for s in kept)
+        best = None if best is None else best[:, kept]
     axes = axes_for(axes, made.shape)
     task, state = np.nonzero(made)
     share = counts[task, state, chosen] / made[task, state]
@@ -53,8 +60,8 @@ def choices(
         axes.scatter(state[off], task[off], s=360, facecolors="none", edgecolors=COLOURS[5], linewidths=1.5)
     bar = axes.figure.colorbar(marks, ax=axes, shrink=0.8)
     bar.set_label(f"share of {action!r}")
-    label_axes(axes, demonstrations.tasks, demonstrations.states)
-    axes.set_title("What they did")
+    label_axes(axes, demonstrations.tasks, states)
+    axes.set_title("What they did" + (f" in the {SHOWN} most visited of {total:,} states" if total > MANY else ""))
     return axes
 
 
@@ -88,15 +95,18 @@ def maps(environment: Environment, tables: Mapping[str, ArrayLike], tasks: Seque
     named = {"task": tasks, "state": environment.states}
     drawn = {title: np.asarray(aligned(values, f"{title!r}", **named)) for title, values in tables.items()}
     top = max(float(np.max(values)) for values in drawn.values())
-    size = (0.6 + 1.05 * len(tasks), 0.3 + 0.95 * len(drawn) * tall / wide)
+    bottom = min(0.0, *(float(np.min(values)) for values in drawn.values()))
+    larger = 2.0 if len(spots) > MANY else 1.0
+    size = (0.6 + 1.05 * larger * len(tasks), 0.3 + 0.95 * larger * len(drawn) * tall / wide)
     figure, panels = plt.subplots(len(drawn), len(tasks), figsize=size, squeeze=False, layout="constrained")
     for row, (title, values) in zip(panels, drawn.items()):
         for column, panel in enumerate(row):
-            marks = panel.scatter(*spots.T, c=values[column], cmap="Blues", vmin=0, vmax=top, marker="s")
+            marks = panel.scatter(*spots.T, c=values[column], cmap="Blues", vmin=bottom, vmax=top, marker="s")
             panel.set_xlim(spots[:, 0].min() - 0.5, spots[:, 0].max() + 0.5)
             panel.set_ylim(spots[:, 1].min() - 0.5, spots[:, 1].max() + 0.5)
             panel.set_aspect("equal")
-            marks.set_sizes([(55 / max(tall, wide)) ** 2])
+            marks.set_sizes([(55 * larger / max(tall, wide)) ** 2])
+            marks.set_linewidth(0.0 if larger > 1 else None)
             panel.set_xticks([])
             panel.set_yticks([])
         row[0].set_ylabel(title, fontsize=9)

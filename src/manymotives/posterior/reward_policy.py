@@ -10,7 +10,7 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.families import draw_all
-from manymotives.inference import HMC
+from manymotives.inference import HMC, Progress
 from manymotives.inference.diagnostics import Mixing, learning_warnings, mixing, spread_notes, visit_warnings
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.model import EVERYBODY
@@ -122,8 +122,11 @@ class RewardPolicyPosterior(Posterior):
         found = xr.Dataset({"reward": reward, "inverse_temperature": temperature * scale})
         return found.assign(weight=self.weights * temperature) if self.has_features else found
 
-    def predictive_policies(self, draws: int = 1000) -> xr.DataArray:
-        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many."""
+    def predictive_policies(self, draws: int = 1000, *, progress: Progress | None = None) -> xr.DataArray:
+        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many.
+
+        `progress`: where to report how many of them are planned for.
+        """
         if draws < 1:
             raise InputError(f"draws must be at least 1; found {draws}.")
         reward = self.data["posterior"].dataset["reward"].stack(sample=("chain", "draw")).transpose("sample", ...)
@@ -139,11 +142,14 @@ class RewardPolicyPosterior(Posterior):
         temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
         soft = temperature if self.model.choice.is_soft else None
         total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
-        for begin in range(0, len(reward), 64):
-            part = slice(begin, begin + 64)
-            which = slice(every * begin, every * (begin + 64), every)
-            q = self.planned(reward.values[part], which, None if soft is None else soft[part]).q
-            total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
+        size = 64 if self.environment.num_states <= 500 else 4  # a bar should move
+        with (progress or Progress(False)).of(len(reward), "draws") as report:
+            for begin in range(0, len(reward), size):
+                part = slice(begin, begin + size)
+                which = slice(every * begin, every * (begin + size), every)
+                q = self.planned(reward.values[part], which, None if soft is None else soft[part]).q
+                total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
+                report.update(min(begin + size, len(reward)), "plans")
         policy = total / len(reward)
         if "task" not in reward.dims:
             policy = np.broadcast_to(policy, (len(self.tasks), *policy.shape))

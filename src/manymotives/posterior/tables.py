@@ -59,15 +59,15 @@ def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.Data
         labels = ["–".join(map(str, label)) for label in stacked["item"].values.tolist()]
         flat = stacked.drop_vars(["item", *over])
     flat = flat.transpose("item", *kept, "sample")
-    first, second = np.triu_indices(flat.sizes["item"], k=1)
-    rows = len(first) * int(np.prod([flat.sizes[dim] for dim in kept]))
+    count = flat.sizes["item"]
+    rows = count * (count - 1) // 2 * int(np.prod([flat.sizes[dim] for dim in kept]))
     if rows > LARGEST_TABLE:
         word = "features" if "feature" in values.dims else "states"
         raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or {word}=[...].")
     word = "_".join(over)
     frames = []
-    for i in np.unique(first):
-        others = second[first == i]
+    for i in range(count - 1):
+        others = np.arange(i + 1, count)
         difference = flat.isel(item=i, drop=True) - flat.isel(item=others)
         table = described(difference, level)
         table["p_positive"] = (difference > 0).mean("sample")

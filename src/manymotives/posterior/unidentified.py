@@ -109,7 +109,7 @@ def _directions(known: Identifiability, states: list[Label]) -> list[str]:
         ]
     amounts = np.array([known.directions[some[0]] for some in members]).T
     ways = []
-    for row in _echelon(amounts, np.argsort([-len(some) for some in members], kind="stable")):
+    for row in echelon(amounts, np.argsort([-len(some) for some in members], kind="stable")):
         moved = [(value, [states[s] for s in some]) for value, some in zip(row, members) if value != 0]
         if len(moved) == 1:
             ways.append(f"Adding the same amount to {_rewards_of(moved[0][1])}")
@@ -157,7 +157,7 @@ def _weights(known: Identifiability, names: Sequence[Label]) -> list[str]:
             "in this environment: along these, weights rest on the prior alone."
         ]
     said = []
-    for row in _echelon(known.weights.T, np.arange(size)):
+    for row in echelon(known.weights.T, np.arange(size)):
         moved = [f"{value:.4g} to that of {named([name])}" for value, name in zip(row, names) if value != 0]
         moved[0] = moved[0].replace("that of", "the weight of")
         said.append(
@@ -167,7 +167,7 @@ def _weights(known: Identifiability, names: Sequence[Label]) -> list[str]:
     return said
 
 
-def _echelon(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
+def echelon(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
     """The same span, each row with a 1 where the others have 0: Gauss and Jordan, columns tried in this order."""
     left = rows / np.abs(rows).max()
     done = 0

@@ -132,44 +132,7 @@ function intervals(box, spec) {
   });
 }
 
-// ---- maps: places with a colour, or with an arrow -----------------------------------------------------------------
-
-function maps(box, spec) {
-  const { xy, edges, square, size } = spec.layout;
-  const across = box.clientWidth || 700;
-  const columns = Math.max(1, Math.min(spec.panels.length, Math.floor(across / 210)));
-  const width = Math.min(across, columns * 330);
-  const cell = width / columns;
-  const xs = xy.map((p) => p[0]), ys = xy.map((p) => p[1]);
-  const margin = size * 0.65;
-  const [x0, x1, y0, y1] = [Math.min(...xs) - margin, Math.max(...xs) + margin, Math.min(...ys) - margin, Math.max(...ys) + margin];
-  const zoom = Math.min((cell - 16) / (x1 - x0), 340 / (y1 - y0), 74 / size);
-  const tall = (y1 - y0) * zoom;
-  const rows = Math.ceil(spec.panels.length / columns);
-  const bar = spec.low === undefined ? 0 : 60;
-  const { svg } = canvas(box, rows * (tall + 34) + bar);
-  const share = (v) => (v - spec.low) / (spec.high - spec.low || 1);
-  spec.panels.forEach((panel, number) => {
-    const left = (number % columns) * cell + (cell - (x1 - x0) * zoom) / 2;
-    const top = Math.floor(number / columns) * (tall + 34) + 24;
-    const at = ([x, y]) => [left + (x - x0) * zoom, top + (y1 - y) * zoom];
-    put(svg, "text", { x: left + ((x1 - x0) * zoom) / 2, y: top - 8, class: "name", "text-anchor": "middle" }, clip(panel.title, Math.floor(cell / 7)));
-    const lines = edges.map(([a, b]) => "M" + at(xy[a]).join() + "L" + at(xy[b]).join()).join("");
-    put(svg, "path", { d: lines, class: "edge" });
-    const r = size * zoom * 0.5;
-    xy.forEach((place, i) => {
-      const [x, y] = at(place);
-      const value = panel.values ? panel.values[i] : null;
-      const paint = value === null ? "var(--panel)" : colour(share(value));
-      const group = put(svg, "g", { "data-tip": panel.tips[i] });
-      if (square) put(group, "rect", { x: x - r * 0.96, y: y - r * 0.96, width: r * 1.92, height: r * 1.92, rx: 2, fill: paint, class: "place" });
-      else put(group, "circle", { cx: x, cy: y, r: Math.max(2.5, r * 0.8), fill: paint, class: "place" });
-      if (value !== null && r > 15) put(group, "text", { x, y: y + 4, class: "tick", "text-anchor": "middle", style: `fill:${ink(share(value))}` }, tidy(Math.round(value * 100) / 100));
-      if (panel.arrows && panel.arrows[i]) arrow(group, x, y, Math.max(6, r * 0.72), panel.arrows[i]);
-    });
-  });
-  if (bar) colourBar(svg, spec, 10, rows * (tall + 34) + 14, Math.min(300, width - 20));
-}
+// ---- arrows and scales of maps (maps.js) -----------------------------------------------------------------------------
 
 function arrow(group, x, y, r, [dx, dy, strength]) {
   const length = Math.hypot(dx, dy);

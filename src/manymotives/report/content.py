@@ -24,6 +24,8 @@ from manymotives.inference import Progress
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
 
+STEP = 25  # of a hundred: one of four
+
 
 @dataclass(frozen=True, eq=False)
 class About:
@@ -48,18 +50,21 @@ class Content(About):
 
 def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth: Any) -> Content:
     known = None if truth is None else _canonical_truth(posterior, truth)
-    with Progress().of(4, "steps") as bar:
+    with Progress().of(4 * STEP, "steps") as bar:
         bar.update(0, "what was learnt")
         weights = feature_weights(posterior) if posterior.has_features else None
         learnt = learning(posterior)
-        bar.update(1, "plans")
-        sample = sample_of(posterior)
+        bar.update(STEP, "plans")
+        sample = sample_of(
+            posterior,
+            on_planned=lambda done: bar.update(STEP + STEP * done // len(sample.rewards), f"plans of {done} draws"),
+        )
         _ = sample.plan
-        bar.update(2, "who resembles whom")
+        bar.update(2 * STEP, "who resembles whom")
         alike = _or_why(similarity, sample)
-        bar.update(3, "predictive check")
+        bar.update(3 * STEP, "predictive check")
         check = _or_why(predictive_check, sample)
-        bar.update(4)
+        bar.update(4 * STEP)
     return Content(posterior, title, scores, known, sample, weights, learnt, alike, check)
 
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from manymotives.data.environment import Environment
 
 MOST_EDGES = 3000
+MANY = 900  # places; beyond, a map is an image without edges
 
 
 def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | None:
@@ -22,9 +24,10 @@ def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | 
     if len(spots) < 2:
         return None
     weight = visits + 1e-3
+    together = np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner))[:-1])
     members = [
         [[int(s), round(float(weight[s] / weight[here].sum()), 4)] for s in here[np.argsort(-weight[here])]]
-        for here in (np.flatnonzero(owner == position) for position in range(len(spots)))
+        for here in together
     ]
     moves = environment.matrix.tocoo()
     happens = moves.data > 0
@@ -38,14 +41,32 @@ def layout_of(environment: Environment, visits: np.ndarray) -> dict[str, Any] | 
         np.abs(steps - np.round(steps)).max() < 1e-6 and len(spots) > 0.5 * np.prod(np.ptp(steps, axis=0) + 1)
     )
     return {
-        "xy": spots.tolist(),
+        "xy": compact(spots),
         "members": members,
-        "edges": edges.tolist() if len(edges) <= MOST_EDGES else [],
+        "edges": edges.tolist() if len(edges) <= MOST_EDGES and len(spots) <= MANY else [],
+        "many": len(spots) > MANY,
         "square": square,
         "size": size,
         "alone": len(spots) == environment.num_states,
         "owner": owner.tolist(),
     }
+
+
+def by_state(drawn: dict[str, Any]) -> dict[str, Any]:
+    """The same with places in the order of the states, where each state has a place of its own."""
+    if not drawn["alone"]:
+        return drawn
+    state = {position: s for s, position in enumerate(drawn["owner"])}
+    kept = {word: value for word, value in drawn.items() if word not in ("members", "owner")}
+    return kept | {
+        "xy": [drawn["xy"][position] for position in drawn["owner"]],
+        "edges": [[state[a], state[b]] for a, b in drawn["edges"]],
+    }
+
+
+def compact(values: np.ndarray) -> Any:
+    """Nested lists with whole numbers where all of them are: these make a smaller page."""
+    return (values.astype(int) if np.array_equal(values, np.round(values)) else values).tolist()
 
 
 def moves_of(environment: Environment) -> np.ndarray:
@@ -58,7 +79,4 @@ def moves_of(environment: Environment) -> np.ndarray:
 
 def _spacing(spots: np.ndarray) -> float:
     """The smallest distance between two places."""
-    if len(spots) > 2000:
-        return float(np.ptp(spots, axis=0).max() / np.sqrt(len(spots)))
-    away = np.linalg.norm(spots[:, None] - spots[None], axis=2)
-    return float(away[~np.eye(len(spots), dtype=bool)].min())
+    return float(cKDTree(spots).query(spots, k=2)[0][:, 1].min())

@@ -17,7 +17,7 @@ function ranked(who) {
     const [prior, plo, phi] = ["mean", "lower", "upper"].map((word) => thousandth(wanted.prior[word][i]));
     const truth = wanted.truth && wanted.truth[who] ? thousandth(wanted.truth[who][i]) : null;
     const known = truth === null ? "" : `\ntruth ${tidy(truth)}`;
-    const tip = `${label}\nposterior ${tidy(mid)} (95 %: ${tidy(lo)} to ${tidy(hi)})\nprior ${tidy(prior)} (95 %: ${tidy(plo)} to ${tidy(phi)})\nshift ${tidy(shift)}${known}`;
+    const tip = () => `${label}\nposterior ${tidy(mid)} (95 %: ${tidy(lo)} to ${tidy(hi)})\nprior ${tidy(prior)} (95 %: ${tidy(plo)} to ${tidy(phi)})\nshift ${tidy(shift)}${known}`;
     return { label, mid, lo, hi, plo, phi, prior, shift, truth, tip, index: i };
   });
   return rows.sort((a, b) => b.mid - a.mid || a.index - b.index);
@@ -30,9 +30,13 @@ function someOf(rows) {
   return [...rows.slice(0, 14), ...last];
 }
 
+// of a long table the beginning and the end
+const shortened = (rows, most) => (rows.length <= most ? rows : [...rows.slice(0, most / 2), ...rows.slice(-most / 2)]);
+
 // rewards that choices can compare stand together, above a line; where nothing is chosen there is nothing to rank
 function comparable(rows) {
-  const told = rows.filter((row) => !wanted.aside.includes(row.index));
+  const aside = new Set(wanted.aside);
+  const told = rows.filter((row) => !aside.has(row.index));
   const some = someOf(told.length ? told : rows);
   if (wanted.groups === null) return some;
   const group = (row) => wanted.groups[row.index];
@@ -43,17 +47,19 @@ function drawWanted(who) {
   const rows = ranked(who);
   const legend = [["dot", "posterior mean"], ["line", "95 % interval"], ["band", "prior, 95 %"]];
   if (rows.some((row) => row.truth !== null)) legend.push(["truth", "truth"]);
-  intervals(document.getElementById("plot-ranked"), { rows: comparable(rows), unit: wanted.unit, legend });
+  intervals(document.getElementById("plot-ranked"), { rows: comparable(rows).map((row) => ({ ...row, tip: row.tip() })), unit: wanted.unit, legend });
   const box = document.getElementById("plot-reward-map");
   if (box) {
-    const at = (values) => wanted.layout.members.map((some) => some.reduce((sum, [i, weight]) => sum + values[i] * weight, 0));
+    const members = wanted.layout.members || wanted.layout.xy.map((_, i) => [[i, 1]]);
+    const at = (values) => members.map((some) => some.reduce((sum, [i, weight]) => sum + values[i] * weight, 0));
     const byIndex = [...rows].sort((a, b) => a.index - b.index);
-    const panel = (title, values) => ({ title, values: at(values), tips: wanted.layout.members.map((some) => some.slice(0, 3).map(([i]) => byIndex[i].tip).join("\n") + (some.length > 3 ? `\n… ${some.length} states here` : "")) });
+    const tip = (place) => members[place].slice(0, 3).map(([i]) => byIndex[i].tip()).join("\n") + (members[place].length > 3 ? `\n… ${members[place].length} states here` : "");
+    const panel = (title, values) => ({ title, values: at(values), tip });
     const panels = [panel("prior mean", byIndex.map((row) => row.prior)), panel("posterior mean", byIndex.map((row) => row.mid))];
     if (byIndex.some((row) => row.truth !== null)) panels.push(panel("truth", byIndex.map((row) => row.truth)));
     maps(box, { layout: wanted.layout, panels, low: thousandth(wanted.low), high: thousandth(wanted.high), unit: wanted.unit });
   }
-  fill("table-wanted", rows.map((row) => [row.label, row.mid, row.lo, row.hi, row.prior, row.shift, ...(row.truth === null ? [] : [row.truth])]));
+  fill("table-wanted", shortened(rows, wanted.listed).map((row) => [row.label, row.mid, row.lo, row.hi, row.prior, row.shift, ...(row.truth === null ? [] : [row.truth])]));
   const sure = document.getElementById("contrasts");
   if (sure) sure.replaceChildren(...wanted.contrasts[who].map(([first, second, share]) => {
     const item = document.createElement("li");
@@ -90,11 +96,14 @@ function drawActed(who) {
   const box = document.getElementById("plot-policy-map");
   if (box) {
     const chosen = acted.layout.xy.map((_, s) => (acted.lives[s] ? [...acted.moves[s][best[s]], 0.25 + 0.75 * (sure[s] / 100)] : null));
-    maps(box, { layout: acted.layout, panels: [{ title: acted.who[who], values: null, arrows: chosen, tips: acted.states.map((_, s) => (acted.lives[s] ? tip(s) : acted.states[s])) }] });
+    maps(box, { layout: acted.layout, panels: [{ title: acted.who[who], values: null, arrows: chosen, tip: (s) => (acted.lives[s] ? tip(s) : acted.states[s]) }] });
   }
   const rows = [];
-  acted.states.forEach((state, s) => {
+  const order = acted.states.map((_, s) => s);
+  if (order.length > acted.listed) order.sort((a, b) => acted.made[who][b] - acted.made[who][a] || a - b).splice(acted.listed);
+  order.forEach((s) => {
     if (!acted.lives[s]) return;
+    const state = acted.states[s];
     const seen = acted.made[who][s];
     const share = (n) => [n, `${n} %`];
     rows.push([state, [seen, seen], seen ? acted.actions[acted.most[who][s]] : "–", seen ? share(acted.most_share[who][s]) : [-1, "–"], ...(acted.next ? [acted.actions[acted.next[who][s]], share(acted.next_share[who][s])] : []), acted.actions[best[s]], share(sure[s])]);
@@ -159,7 +168,7 @@ function showTip(target, x, y) {
 }
 for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, (event) => {
   const target = event.target.closest("[data-tip]");
-  if (target) showTip(target, event.clientX, event.clientY);
+  if (target && target.dataset.tip) showTip(target, event.clientX, event.clientY);
   else tip.hidden = true;
 });
 document.addEventListener("focusin", (event) => {

@@ -71,7 +71,7 @@ def page(content: About) -> str:
         element("div", id="tip", role="tooltip", hidden=True),
         data,
         data_block("figures", figures),
-        element("script", _part("charts.js"), _part("motives.js"), _part("page.js")),
+        element("script", _part("charts.js"), _part("maps.js"), _part("motives.js"), _part("page.js")),
     )
     return f"<!doctype html>\n{element('html', text(head, body), lang='en')}\n"
 

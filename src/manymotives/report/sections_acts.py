@@ -6,10 +6,11 @@ import numpy as np
 
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import layout_of, moves_of
-from manymotives.report.sections_wants import chooser
+from manymotives.report.layout import by_state, compact, layout_of, moves_of
+from manymotives.report.sections_wants import EXPORTED, chooser
 
 LARGEST = 400_000  # subjects × states in the page
+LISTED = 400  # states in the table
 
 
 def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
@@ -34,6 +35,7 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
         )
     parts: list[Any] = [head, said, chooser("acted", data["who"], "Show")]
     if data["layout"] is not None and data["layout"]["alone"]:
+        many = data["layout"]["many"]
         parts.append(
             figure(
                 "policy-map",
@@ -41,10 +43,17 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
                 described="Map with an arrow in every state, along the best action; the table below has the same in "
                 "words.",
                 how="An arrow points where the best action mostly leads, a ring means staying. The fainter, the "
-                "fewer draws of the posterior agree. Hover for the action and for what the subject did.",
+                "fewer draws of the posterior agree. Hover for the action and for what the subject did."
+                + (
+                    " There are many states: an arrow is that of the state in the middle of a small area."
+                    if many
+                    else ""
+                ),
                 chooser=True,
             )
         )
+    states = len(data["states"])
+    some = f": the {LISTED} of {states:,} in which it chose most often. {EXPORTED}" if states > LISTED else ""
     headings = [
         "state",
         "choices",
@@ -55,7 +64,7 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
         "sure",
     ]
     parts.append(
-        element("div", table(headings, [], caption="Of the one chosen above, state by state"), id="table-acted")
+        element("div", table(headings, [], caption=f"Of the one chosen above, state by state{some}"), id="table-acted")
     )
     parts.append(
         element(
@@ -84,8 +93,8 @@ def policy_data(content: Content) -> dict[str, Any] | None:
     predicted = None if sample.policies is None else sample.policies.mean(axis=0)
     names = posterior.data["observed_data"].dataset["counts"]
     drawn = layout_of(environment, made.sum(axis=0))
-    if drawn is not None and drawn["alone"]:  # places in the order of the states
-        drawn = drawn | {"xy": [drawn["xy"][position] for position in drawn["owner"]], "edges": _renumbered(drawn)}
+    if drawn is not None:
+        drawn = by_state(drawn)
     return {
         "who": [str(name) for name in sample.who],
         "states": [str(name) for name in names["state"].values],
@@ -99,15 +108,10 @@ def policy_data(content: Content) -> dict[str, Any] | None:
         "next": None if predicted is None else predicted.argmax(axis=2).tolist(),
         "next_share": None if predicted is None else _per_cent(predicted.max(axis=2)),
         "layout": drawn,
-        "moves": np.round(moves_of(environment), 3).tolist() if drawn is not None and drawn["alone"] else None,
+        "listed": LISTED,
+        "moves": compact(np.round(moves_of(environment), 3)) if drawn is not None and drawn["alone"] else None,
     }
 
 
 def _per_cent(shares: np.ndarray) -> Any:
     return np.round(100 * shares).astype(int).tolist()
-
-
-def _renumbered(drawn: dict[str, Any]) -> list[list[int]]:
-    """Edges between places as edges between the states that lie there, one each."""
-    state = {position: s for s, position in enumerate(drawn["owner"])}
-    return [[state[a], state[b]] for a, b in drawn["edges"]]

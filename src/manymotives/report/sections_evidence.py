@@ -144,6 +144,8 @@ def _diagnosed(drawn: xr.Dataset) -> list[list[Any]]:
         count = flat.shape[-1]
         if count == 0 or flat.shape[1] < 4 or name == "policy":
             continue
+        if name == "reward" and "weight" in drawn and count > DIAGNOSED:
+            continue  # sums of weights, which are looked at
         picked = flat[..., np.unique(np.linspace(0, count - 1, min(count, DIAGNOSED)).astype(int))]
         values = xr.Dataset({"x": (("chain", "draw", "item"), picked)})
         with np.errstate(invalid="ignore", divide="ignore"):

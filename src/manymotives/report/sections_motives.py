@@ -255,7 +255,7 @@ def _policy_maps(content: MotiveContent, layout: dict[str, Any]) -> dict[str, An
 
 def drawn(layout: dict[str, Any]) -> dict[str, Any]:
     """What a map needs of a layout."""
-    return {word: layout[word] for word in ("xy", "edges", "square", "size")}
+    return {word: layout[word] for word in ("xy", "edges", "square", "size", "many")}
 
 
 def _rewards_table(content: MotiveContent) -> Markup:

@@ -7,12 +7,13 @@ import numpy as np
 from manymotives.findings import Learning, Similarity
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import layout_of
+from manymotives.report.layout import by_state, layout_of
 from manymotives.report.words import listed, per_cent, shortened, what_choices_tell
 
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed
 LISTED = 400  # states in a table
+EXPORTED = "All are in the tables that manymotives export writes."
 
 
 def thousandths(values: np.ndarray) -> Any:
@@ -46,6 +47,7 @@ def reward_data(content: Content) -> dict[str, Any]:
         truth = [None, *known] if learnt.has_population else known
     visits = content.sample.counts.sum(axis=(0, 2))
     on_states = content.posterior.model.reward.on == "state"
+    drawn = layout_of(content.posterior.environment, visits) if on_states else None
     ends = [learnt.mean.min(), learnt.mean.max(), learnt.prior_mean.min(), learnt.prior_mean.max()]
     if content.truth is not None:
         ends += [content.truth.min(), content.truth.max()]
@@ -61,7 +63,8 @@ def reward_data(content: Content) -> dict[str, Any]:
         "contrasts": _surest(learnt),
         "groups": learnt.comparable.tolist() if _has_groups(content) else None,
         "aside": _hidden_cells(content).tolist(),
-        "layout": layout_of(content.posterior.environment, visits) if on_states else None,
+        "layout": None if drawn is None else by_state(drawn),
+        "listed": LISTED,
     }
 
 
@@ -69,7 +72,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
     learnt = content.learning
     data = reward_data(content)
     figures["rewards"] = data
-    beyond = len(learnt.cells) > 20
+    beyond, many = len(learnt.cells) > 20, len(learnt.cells) > LISTED
     cells = "states" if content.posterior.model.reward.on == "state" else "states and actions"
     parts: list[Any] = [
         element("h2", "What they want" if content.weights is None else f"What that makes of {cells}"),
@@ -123,7 +126,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
         ),
         element(
             "details",
-            element("summary", "All numbers of the one chosen above"),
+            element("summary", "Numbers of the one chosen above" if many else "All numbers of the one chosen above"),
             _numbers_table(content),
         ),
         element("h3", "The surest differences"),
@@ -328,7 +331,10 @@ def _numbers_table(content: Content) -> Markup:
     headings = ["reward of", "mean", "2.5 %", "97.5 %", "prior mean", "shift"] + (
         ["truth"] if content.truth is not None else []
     )
-    return element("div", table(headings, [], caption="Posterior of each reward, canonical form"), id="table-wanted")
+    cells, half = len(content.learning.cells), LISTED // 2
+    some = f": the {half} most and the {half} least wanted of {cells:,}. {EXPORTED}" if cells > LISTED else ""
+    caption = f"Posterior of each reward, canonical form{some}"
+    return element("div", table(headings, [], caption=caption), id="table-wanted")
 
 
 def _subjects_table(content: Content) -> Markup:
@@ -378,6 +384,6 @@ def _states_table(content: Content) -> Markup:
         ]
         for c in order
     ]
-    more = f" The {LISTED} most often chosen in, of {len(names)}." if len(names) > LISTED else ""
+    more = f" The {LISTED} most often chosen in, of {len(names):,}." if len(names) > LISTED else ""
     headings = ["reward of", "choices there", "posterior sd / prior sd", "shift", "subjects it was learnt for"]
     return table(headings, rows, caption=f"How much was learnt about each reward; medians over subjects.{more}")
