@@ -26,7 +26,7 @@ class Elimination(NamedTuple):
     order: np.ndarray  # [S] the state that is eliminated i-th
     columns: np.ndarray  # [transitions] the position in that order of each transition's next state
     indptr: np.ndarray  # [S + 1]
-    indices: np.ndarray  # [E] int32: half the memory to read
+    indices: np.ndarray  # [E] uint32: half the memory to read, and no check for negative ones
     diagonal: np.ndarray  # [S] where in `indices` the diagonal is
     is_nested: np.ndarray  # [S] whether row i of U is i + 1, and then row i + 1 of U: so that both are read together
 
@@ -58,7 +58,7 @@ def elimination_of(environment: Environment) -> Elimination:
 def no_elimination() -> Elimination:
     """What stands in a `World` that has no use for one."""
     nothing = np.empty(0, dtype=np.int64)
-    return Elimination(nothing, nothing, nothing, nothing.astype(np.int32), nothing, nothing > 0)
+    return Elimination(nothing, nothing, nothing, nothing.astype(np.uint32), nothing, nothing > 0)
 
 
 def operations(elimination: Elimination) -> tuple[int, int]:
@@ -94,11 +94,11 @@ def _filled(indptr, indices, most):
     search_end = np.empty(size, dtype=np.int64)  # of the part of each row of U that is searched
     is_pruned, is_nested = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     found_for, stack = np.full(size, -1, dtype=np.int64), np.empty(size, dtype=np.int64)
-    filled = np.empty(max(1024, 4 * len(indices)), dtype=np.int32)
+    filled = np.empty(max(1024, 4 * len(indices)), dtype=np.uint32)
     for i in range(size):
         begin = starts[i]
         if begin + size > len(filled):
-            longer = np.empty(2 * len(filled) + size, dtype=np.int32)
+            longer = np.empty(2 * len(filled) + size, dtype=np.uint32)
             longer[:begin] = filled[:begin]
             filled = longer
         end, waiting = begin + 1, 0

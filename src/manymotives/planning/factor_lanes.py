@@ -1,4 +1,4 @@
-"""Plans of WIDTH rewards at once by Newton's method with kept sparse LU factors, one reward in each SIMD lane: compiled.
+"""Plans of WIDTH rewards at once by Newton's method with kept sparse LU factors, one in each SIMD lane: compiled.
 
 The mathematics of `factors`. Where transitions lie in memory is looked up once for all lanes, and a block of sixteen
 takes as long as three or four rewards one after the other. All lanes get new factors when one of them needs them.
@@ -14,7 +14,7 @@ import numpy as np
 
 from manymotives.jit import inner
 from manymotives.planning.blocks import EPSILON, FORBIDDEN, lane_array
-from manymotives.planning.factors import CHEAP, CHORDS, CONTRACTION, REFINEMENTS, ROUNDING, price_of_factors
+from manymotives.planning.factors import CHORDS, REFINEMENTS, ROUNDING, are_worn, price_of_factors
 from manymotives.planning.simd import (
     WIDTH,
     exponential,
@@ -51,20 +51,20 @@ def plan_lanes(world, plans, is_soft, first, count):
             v[s, lane] = value[n, s]
             for a in range(plans.rewards.shape[2]):
                 rewards[s * plans.rewards.shape[2] + a, lane] = plans.rewards[n, s, a]
-    contraction = CONTRACTION if price_of_factors(world) > CHEAP else 0.0
+    price = price_of_factors(world)
     for lane in range(count):
         residual[first + lane] = np.inf
         solves[first + lane] = 0
     for step in range(MOST_STEPS):
         _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, largest)
-        is_done, is_slow = True, step > CHORDS or contraction == 0.0 or holder[slot] != first
+        is_done, is_slow = True, step > CHORDS or holder[slot] != first
         for lane in range(count):
             if not gap[0, lane] < np.inf:  # no numbers, and left to be found by `factors`
                 continue
             if gap[0, lane] > ROUNDING * largest[0, lane]:
                 is_done = False
                 solves[first + lane] += 1
-                is_slow = is_slow or gap[0, lane] > contraction * before[lane]
+                is_slow = is_slow or are_worn(gap[0, lane], before[lane], largest[0, lane], price)
             before[lane] = gap[0, lane]
         if is_done:
             break
@@ -189,7 +189,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     if holder[slot] != first:
         _factorise_lanes(world, policy, factors, slot, work)
         holder[slot] = first
-    is_done = False
+    is_done, price = False, price_of_factors(world)
     for _ in range(REFINEMENTS):
         is_done, is_slow = True, False
         for row, x in enumerate((rest, w, arrived)):
@@ -199,7 +199,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             is_small = gap <= 16.0 * EPSILON * largest
             if not (is_small or (gap > 0.5 * before[lane] and gap <= ROUNDING * largest)):
                 is_done = False
-                is_slow = is_slow or gap > CONTRACTION * before[lane]
+                is_slow = is_slow or are_worn(gap, before[lane], largest, price)
             before[lane] = gap
         if is_done:
             break

@@ -5,8 +5,8 @@
     (I − T_π)ᵀ w = Tᵀ g                       the adjoint, for the policy of *this* plan, by iterative refinement
 
 It converges quadratically, at any discount. A sampler's rewards change a little at a time, so the factors of I − T_π
-of the plan before still reduce the residual many times over (chord steps): they are computed again only where they do
-not, or where that costs little.
+of the plan before still reduce the residual many times over (chord steps): they are computed again where that costs
+less than the steps that are left with them (`are_worn`).
 
 I − T_π = L U by elimination without pivoting, which diagonal dominance allows in every symmetric order. The order (a
 minimum-degree one, so that L and U stay sparse) and the pattern of non-zeros are those of all actions together, found
@@ -22,10 +22,10 @@ import numpy as np
 
 from manymotives.jit import inner
 from manymotives.planning.blocks import EPSILON
+from manymotives.planning.simd import WIDTH, exponential, load, store
 
 CHORDS = 20  # steps with kept factors at most; after these every step is a full Newton step, which always converges
-CONTRACTION = 0.1  # of a residual by kept factors; where it is worse, they are computed again, …
-CHEAP = 1.5  # … and always, for plans, where that costs no more than so many steps
+CONTRACTION = 0.5  # of a residual by kept factors; where it is worse, they are computed again in any case
 ROUNDING = 64.0 * EPSILON  # of values, relative to the largest: what a backup cannot tell apart
 STALLED = 1e-8  # a residual that no longer falls is accepted up to here, relative to the largest value
 REFINEMENTS = 30
@@ -39,7 +39,7 @@ def plan_by_factors(world, plans, is_soft, n, limit):
     policy = np.empty((num_states, world.num_actions))
     rest, work = np.empty(num_states), np.empty(num_states)
     temperature = plans.temperature[n] if is_soft else 0.0
-    contraction = CONTRACTION if price_of_factors(world) > CHEAP else 0.0
+    price = price_of_factors(world)
     residual[n] = np.inf
     solves[n] = 0
     before = np.inf
@@ -53,7 +53,7 @@ def plan_by_factors(world, plans, is_soft, n, limit):
             return
         if not gap < np.inf:
             break
-        if holder[slot] != n or step > CHORDS or gap > contraction * before or contraction == 0.0:
+        if holder[slot] != n or step > CHORDS or are_worn(gap, before, largest, price):
             factorise(world, policy, factors, slot, work)
             holder[slot] = n
         solve(world, factors, slot, rest, work)
@@ -64,6 +64,16 @@ def plan_by_factors(world, plans, is_soft, n, limit):
     for s in range(num_states):  # the next plan begins from nothing
         value[n, s] = 0.0
     holder[slot] = -1
+
+
+@inner
+def are_worn(gap, before, largest, price):
+    """Whether the steps that are left at this rate of contraction take longer than new factors and one step."""
+    if gap > CONTRACTION * before:
+        return True
+    if gap == 0.0 or not before < np.inf:
+        return False
+    return math.log(gap / (ROUNDING * largest)) > (price + 1.0) * math.log(before / gap)
 
 
 @inner
@@ -94,25 +104,40 @@ def _improve(world, plans, n, temperature, policy, rest):
             if total > best or total != total:  # what is no number stays, and is noticed below
                 best, chosen = total, a
         actions[n, s] = chosen
-        above = 0.0  # of log Σ exp(c q) / c, beside the largest q: no product is formed that could overflow
+        for a in range(num_actions):
+            if temperature > 0.0:  # what an exponential is taken of below; the temperature may be infinite
+                below = q[n, s, a] - best
+                policy[s, a] = 0.0 if below == 0.0 else temperature * below
+            else:
+                policy[s, a] = 1.0 if a == chosen else 0.0
+        rest[s] = best
+    if temperature > 0.0:
+        _exponentials(policy)
+    for s in range(world.num_states):
+        best, above = rest[s], 0.0  # of log Σ exp(c q) / c, beside the largest q: no product that could overflow
         if temperature > 0.0:
             weight = 0.0
             for a in range(num_actions):
-                below = q[n, s, a] - best
-                share = 1.0 if below == 0.0 else math.exp(temperature * below)  # the temperature may be infinite
-                policy[s, a] = share
-                weight += share
+                weight += policy[s, a]
             for a in range(num_actions):
                 policy[s, a] /= weight
             above = math.log(weight) / temperature
-        else:
-            for a in range(num_actions):
-                policy[s, a] = 1.0 if a == chosen else 0.0
         rest[s] = best + above - value[n, s]
         largest = max(largest, abs(value[n, s]), abs(best))
         if not abs(rest[s]) <= gap and gap == gap:
             gap = abs(rest[s])
     return gap, largest
+
+
+@inner
+def _exponentials(x):
+    """Overwrite an array with its exponentials, WIDTH at a time."""
+    numbers = x.reshape(-1)
+    full = len(numbers) // WIDTH
+    for i in range(full):
+        store(numbers, i, exponential(load(numbers, i)))
+    for i in range(full * WIDTH, len(numbers)):
+        numbers[i] = math.exp(numbers[i])
 
 
 @inner
@@ -132,7 +157,7 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                     arrived[indices[k]] += probabilities[k] * flow
     for s in range(num_states):
         rest[s] = arrived[s]
-    before = np.inf
+    before, price = np.inf, price_of_factors(world)
     if holder[slot] != n:
         factorise(world, policies[n], factors, slot, work)
         holder[slot] = n
@@ -144,7 +169,7 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                 gap = abs(rest[s])
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
             return
-        if gap > CONTRACTION * before:
+        if are_worn(gap, before, largest, price):
             factorise(world, policies[n], factors, slot, work)
         before = gap
         solve_transposed(world, factors, slot, rest, work)
