@@ -177,7 +177,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     slot = first // WIDTH % len(holder)
     policy, w, work = lane_array(num_states * num_actions), lane_array(num_states), lane_array(num_states)
     arrived, rest = lane_array(num_states), lane_array(num_states)
-    before, sizes = np.full(WIDTH, np.inf), lane_array(3)
+    before, sizes, has_converged = np.full(WIDTH, np.inf), lane_array(3), np.zeros(WIDTH, dtype=np.bool_)
     arrived[:] = 0.0
     for pair in range(len(policy)):
         s, a = pair // num_actions, pair % num_actions
@@ -200,8 +200,10 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             _largest(x, sizes, row)
         for lane in range(count):
             gap, largest = sizes[0, lane], max(sizes[1, lane], sizes[2, lane])
-            is_small = gap <= 16.0 * EPSILON * largest
-            if not (is_small or (gap > 0.5 * before[lane] and gap <= ROUNDING * largest)):
+            # once it is: residuals at rounding rise and fall, and hardly ever all at the same time
+            is_small = gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before[lane] and gap <= ROUNDING * largest)
+            has_converged[lane] = has_converged[lane] or is_small
+            if not has_converged[lane]:
                 is_done = False
                 is_slow = is_slow or are_worn(gap, before[lane], largest, price)
             before[lane] = gap
