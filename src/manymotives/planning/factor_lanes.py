@@ -3,10 +3,9 @@
 The mathematics of `factors`. Where transitions lie in memory is looked up once for all lanes, and a block of sixteen
 takes as long as three or four rewards one after the other. All lanes get new factors when one of them needs them.
 
-Factors are computed and kept in float32: half the memory to hold and to read, and half the registers. They only
-reduce residuals, which are computed in float64, so that plans and adjoints are as accurate as with others, unless the
-discount is so near 1 that factors in float32 reduce nothing (`LARGEST_DISCOUNT`). Rewards that still have no plan are
-left to `factors`, one at a time.
+Factors are kept in float32: half the memory to hold and to read. They only reduce residuals, which are computed in
+float64, so that plans and adjoints are as accurate as with others, unless the discount is so near 1 that factors in
+float32 reduce nothing (`LARGEST_DISCOUNT`). Rewards that still have no plan are left to `factors`, one at a time.
 """
 
 import math
@@ -20,15 +19,12 @@ from manymotives.planning.simd import (
     WIDTH,
     exponential,
     fused,
-    less_product,
     load,
     load_single,
-    rounded,
-    singles,
     spread,
     spread_from,
     store,
-    store_singles,
+    store_single,
     where_greater,
 )
 
@@ -73,7 +69,7 @@ def plan_lanes(world, plans, is_soft, first, count):
         if is_done:
             break
         if is_slow:
-            _factorise_lanes(world, policy, plans.lane_factors, slot)
+            _factorise_lanes(world, policy, plans.lane_factors, slot, work)
             holder[slot] = first
         _solve_lanes(world, plans.lane_factors, slot, rest, work)
         for s in range(num_states):
@@ -191,7 +187,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     rest[:] = arrived
     w[:] = 0.0
     if holder[slot] != first:
-        _factorise_lanes(world, policy, factors, slot)
+        _factorise_lanes(world, policy, factors, slot, work)
         holder[slot] = first
     is_done, price = False, price_of_factors(world)
     for _ in range(REFINEMENTS):
@@ -210,7 +206,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
         if is_done:
             break
         if is_slow:
-            _factorise_lanes(world, policy, factors, slot)
+            _factorise_lanes(world, policy, factors, slot, work)
         _solve_transposed_lanes(world, factors, slot, rest, work)
         for s in range(num_states):
             store(w, s, load(w, s) + load(rest, s))
@@ -241,63 +237,67 @@ def _largest(x, sizes, row):
 
 
 @inner
-def _factorise_lanes(world, policy, factors, slot):
-    """As `factors.factorise`, for policies [S·A] of all lanes, in float32."""
+def _factorise_lanes(world, policy, factors, slot, work):
+    """As `factors.factorise`, for policies [S·A] of all lanes."""
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
     order, columns, starts, indices, diagonal, is_nested = world.elimination
-    row, work = factors[slot], np.empty((world.num_states, WIDTH), dtype=np.float32)
-    zero, one = rounded(spread(0.0)), rounded(spread(1.0))
+    row = factors[slot]
+    zero, one = spread(0.0), spread(1.0)
     for i in range(world.num_states):
         begin, end, middle = starts[i], starts[i + 1], diagonal[i]
         for e in range(begin, end):
-            store_singles(work, indices[e], zero)
-        store_singles(work, i, one)
+            store(work, indices[e], zero)
+        store(work, i, one)
         for pair in range(order[i] * num_actions, (order[i] + 1) * num_actions):
-            share = rounded(load(policy, pair))
+            share = zero - load(policy, pair)
             for k in range(indptr[pair], indptr[pair + 1]):
-                probability = rounded(spread_from(probabilities, k))
-                store_singles(work, columns[k], less_product(singles(work, columns[k]), share, probability))
+                j = columns[k]
+                store(work, j, fused(share, spread_from(probabilities, k), load(work, j)))
         e = begin
         while e < middle:
             k = indices[e]
-            f0 = singles(work, k) * singles(row, diagonal[k])
-            store_singles(row, e, f0)
+            f0 = load(work, k) * load_single(row, diagonal[k])
+            store_single(row, e, f0)
+            f0 = zero - f0
             at0 = diagonal[k] + 1
             if e + 1 == middle or not is_nested[k]:
                 for f in range(at0, starts[k + 1]):
                     j = indices[f]
-                    store_singles(work, j, less_product(singles(work, j), f0, singles(row, f)))
+                    store(work, j, fused(f0, load_single(row, f), load(work, j)))
                 e += 1
                 continue
             at1 = diagonal[k + 1] + 1
-            f1 = less_product(singles(work, k + 1), f0, singles(row, at0)) * singles(row, at1 - 1)
-            store_singles(row, e + 1, f1)
+            f1 = fused(f0, load_single(row, at0), load(work, k + 1)) * load_single(row, at1 - 1)
+            store_single(row, e + 1, f1)
+            f1 = zero - f1
             if e + 3 >= middle or not (is_nested[k + 1] and is_nested[k + 2]):
                 for f in range(starts[k + 2] - at1):
                     j = indices[at1 + f]
-                    left = less_product(singles(work, j), f0, singles(row, at0 + 1 + f))
-                    store_singles(work, j, less_product(left, f1, singles(row, at1 + f)))
+                    total = fused(f0, load_single(row, at0 + 1 + f), load(work, j))
+                    store(work, j, fused(f1, load_single(row, at1 + f), total))
                 e += 2
                 continue
             at2, at3 = diagonal[k + 2] + 1, diagonal[k + 3] + 1
-            left = less_product(singles(work, k + 2), f0, singles(row, at0 + 1))
-            f2 = less_product(left, f1, singles(row, at1)) * singles(row, at2 - 1)
-            left = less_product(singles(work, k + 3), f0, singles(row, at0 + 2))
-            left = less_product(left, f1, singles(row, at1 + 1))
-            f3 = less_product(left, f2, singles(row, at2)) * singles(row, at3 - 1)
-            store_singles(row, e + 2, f2)
-            store_singles(row, e + 3, f3)
+            total = fused(f0, load_single(row, at0 + 1), load(work, k + 2))
+            f2 = fused(f1, load_single(row, at1), total) * load_single(row, at2 - 1)
+            store_single(row, e + 2, f2)
+            f2 = zero - f2
+            total = fused(f0, load_single(row, at0 + 2), load(work, k + 3))
+            total = fused(f2, load_single(row, at2), fused(f1, load_single(row, at1 + 1), total))
+            f3 = total * load_single(row, at3 - 1)
+            store_single(row, e + 3, f3)
+            f3 = zero - f3
             at0, at1, at2 = at0 + 3, at1 + 2, at2 + 1
             for f in range(starts[k + 4] - at3):
                 j = indices[at3 + f]
-                left = less_product(singles(work, j), f0, singles(row, at0 + f))
-                left = less_product(left, f1, singles(row, at1 + f))
-                left = less_product(left, f2, singles(row, at2 + f))
-                store_singles(work, j, less_product(left, f3, singles(row, at3 + f)))
+                total = fused(f0, load_single(row, at0 + f), load(work, j))
+                total = fused(f1, load_single(row, at1 + f), total)
+                total = fused(f2, load_single(row, at2 + f), total)
+                store(work, j, fused(f3, load_single(row, at3 + f), total))
             e += 4
-        store_singles(row, middle, one / singles(work, i))
+        store_single(row, middle, one / load(work, i))
         for e in range(middle + 1, end):
-            store_singles(row, e, singles(work, indices[e]))
+            store_single(row, e, load(work, indices[e]))
 
 
 @inner

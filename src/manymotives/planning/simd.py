@@ -88,63 +88,16 @@ def load_single(typing_context, array, row):
     return _lanes(array, types.intp), generate
 
 
-class _SinglesType(types.Type):
-    def __init__(self):
-        super().__init__(name=f"Singles{WIDTH}")
-
-
-_singles = _SinglesType()
-
-
-@register_model(_SinglesType)
-class _SinglesModel(models.PrimitiveModel):
-    def __init__(self, manager, frontend_type):
-        super().__init__(manager, frontend_type, _SINGLE)
-
-
 @intrinsic
-def singles(typing_context, array, row):
-    """The row-th WIDTH numbers of a contiguous array of float32, as they are."""
+def store_single(typing_context, array, row, value):
+    """Overwrite the row-th WIDTH numbers of a contiguous array of float32, rounded."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load(_single_pointer(context, builder, signature.args[0], *arguments), align=4)
-
-    return _singles(array, types.intp), generate
-
-
-@intrinsic
-def store_singles(typing_context, array, row, value):
-    """Overwrite the row-th WIDTH numbers of a contiguous array of float32."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[2], _single_pointer(context, builder, signature.args[0], *arguments[:2]), align=4)
+        pointer = _single_pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(builder.fptrunc(arguments[2], _SINGLE), pointer, align=4)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, _singles), generate
-
-
-@intrinsic
-def rounded(typing_context, x):
-    """Lanes in float32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fptrunc(arguments[0], _SINGLE)
-
-    return _singles(_lanes), generate
-
-
-@intrinsic
-def less_product(typing_context, c, a, b):
-    """c − a · b in float32, rounded once."""
-
-    def generate(context, builder, signature, arguments):
-        c, a, b = arguments
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_SINGLE, [_SINGLE] * 3), f"llvm.fma.v{WIDTH}f32"
-        )
-        return builder.call(function, [builder.fneg(a), b, c])
-
-    return _singles(_singles, _singles, _singles), generate
+    return types.void(array, types.intp, _lanes), generate
 
 
 def _elements(context, builder, array_type, arguments):
@@ -288,11 +241,11 @@ def _arithmetic(symbol, instruction):
         def generate(context, builder, signature, arguments):
             return getattr(builder, instruction)(*arguments)
 
-        return a(a, b), generate
+        return _lanes(_lanes, _lanes), generate
 
     @overload(symbol, inline="always")
     def lane_arithmetic(a, b):
-        if isinstance(a, _LanesType | _SinglesType) and type(a) is type(b):
+        if isinstance(a, _LanesType) and isinstance(b, _LanesType):
             return lambda a, b: compute(a, b)
         return None
 
