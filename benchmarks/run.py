@@ -6,11 +6,12 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import baselines, optimality, planning, sampling
+from benchmarks import baselines, large, optimality, planning, sampling
 from benchmarks.harness import machine, write
 
 GROUPS = {
     "planning": planning.rows,
+    "large": large.rows,
     "sampling": sampling.rows,
     "optimality": optimality.rows,
     "baselines": baselines.rows,

@@ -156,7 +156,7 @@ def patient_agents() -> Row:
     reward = mm.GaussianReward(features=features, on="state_action")
     target = mm.RewardPolicyModel(reward, mm.SoftOptimal(1.0), mm.Pooled()).bind(environment, demonstrations)
     found = []
-    for draws, factored in ((500, warm.FACTORED), (20, (1, 0))):  # the second: no number of states
+    for draws, factored in ((500, warm.FACTORED), (20, size + 1)):  # the second: from more states on than there are
         with mock.patch.object(warm, "FACTORED", factored):
             _warm(mm.HMC, target)
             settings = mm.HMC(chains=4, draws=draws, warmup=draws)

@@ -9,7 +9,7 @@ from numba import typeof
 import manymotives as mm
 import oracles
 from cases import in_turn
-from manymotives.planning.factors import elimination_of, no_elimination, operations
+from manymotives.planning.elimination import elimination_of, no_elimination, operations
 from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
 from test_updates import PLACES
 

@@ -19,7 +19,7 @@ from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays,
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
-from manymotives.planning.factors import no_elimination
+from manymotives.planning.elimination import no_elimination
 from manymotives.planning.warm_start import World
 from manymotives.worlds import Chain
 

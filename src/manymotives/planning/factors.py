@@ -5,103 +5,41 @@
     (I − T_π)ᵀ w = Tᵀ g                       the adjoint, for the policy of *this* plan, by iterative refinement
 
 It converges quadratically, at any discount. A sampler's rewards change a little at a time, so the factors of I − T_π
-of the plan before still reduce the residual many times over (chord steps): they are computed again only where they do
-not, or where that costs little.
+of the plan before still reduce the residual many times over (chord steps): they are computed again where that costs
+less than the steps that are left with them (`are_worn`).
 
 I − T_π = L U by elimination without pivoting, which diagonal dominance allows in every symmetric order. The order (a
 minimum-degree one, so that L and U stay sparse) and the pattern of non-zeros are those of all actions together, found
-once for an environment.
+once for an environment (`elimination`). Many rewards at once: `factor_lanes`.
+
+Factors stand in slots. Where memory for one slot per reward is lacking, several rewards share one: whoever comes
+next computes its own factors there.
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spl
 
-from manymotives.data.environment import Environment
-from manymotives.jit import compiled, inner
+from manymotives.jit import inner
 from manymotives.planning.blocks import EPSILON
+from manymotives.planning.simd import WIDTH, exponential, load, store
 
 CHORDS = 20  # steps with kept factors at most; after these every step is a full Newton step, which always converges
-CONTRACTION = 0.1  # of a residual by kept factors; where it is worse, they are computed again, …
-CHEAP = 1.5  # … and always, for plans, where that costs no more than so many steps
+CONTRACTION = 0.5  # of a residual by kept factors; where it is worse, they are computed again in any case
 ROUNDING = 64.0 * EPSILON  # of values, relative to the largest: what a backup cannot tell apart
 STALLED = 1e-8  # a residual that no longer falls is accepted up to here, relative to the largest value
 REFINEMENTS = 30
 
 
-class Elimination(NamedTuple):
-    """In which order states are eliminated, and where L and U have non-zeros: row by row, columns ascending."""
-
-    order: np.ndarray  # [S] the state that is eliminated i-th
-    columns: np.ndarray  # [transitions] the position in that order of each transition's next state
-    indptr: np.ndarray  # [S + 1]
-    indices: np.ndarray  # [E]
-    diagonal: np.ndarray  # [S] where in `indices` the diagonal is
-
-
-def elimination_of(environment: Environment) -> Elimination:
-    """The symbolic factorisation of I − T_π for every policy of an environment."""
-    matrix: Any = environment.matrix
-    num_states, num_actions = environment.num_states, environment.num_actions
-    entries = matrix.tocoo()
-    links = sp.csc_array(
-        (np.ones(entries.nnz), (entries.row // num_actions, entries.col)), shape=(num_states, num_states)
-    )
-    dominant = links + sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 1.0)
-    options = {"SymmetricMode": True}
-    position = spl.splu(dominant.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).perm_c
-    position = np.asarray(position, dtype=np.int64)  # of each state in the order of elimination
-    filled = np.zeros((num_states, num_states), dtype=bool)
-    filled[position[entries.row // num_actions], position[entries.col]] = True
-    np.fill_diagonal(filled, True)
-    _fill(filled)
-    rows, indices = np.nonzero(filled)
-    return Elimination(
-        order=np.argsort(position),
-        columns=position[matrix.indices],
-        indptr=np.searchsorted(rows, np.arange(num_states + 1)),
-        indices=np.ascontiguousarray(indices),  # a column of `nonzero`'s: loops would be compiled again for it
-        diagonal=np.flatnonzero(rows == indices),
-    )
-
-
-@compiled
-def _fill(filled):
-    """Add to the non-zeros [S, S] of a matrix those that elimination makes."""
-    size = len(filled)
-    for i in range(size):
-        for k in range(i):
-            if filled[i, k]:
-                for j in range(k + 1, size):
-                    filled[i, j] |= filled[k, j]
-
-
-def no_elimination() -> Elimination:
-    """What stands in a `World` that has no use for one."""
-    nothing = np.empty(0, dtype=np.int64)
-    return Elimination(nothing, nothing, nothing, nothing, nothing)
-
-
-def operations(elimination: Elimination) -> tuple[int, int]:
-    """Multiplications of a factorisation, and of a solution with its factors."""
-    above = elimination.indptr[1:] - elimination.diagonal - 1  # entries of each row of U beside its diagonal
-    rows = np.repeat(np.arange(len(above)), np.diff(elimination.indptr))
-    below = elimination.indices[elimination.indices < rows]
-    return int(above[below].sum()), len(elimination.indices)
-
-
 @inner
 def plan_by_factors(world, plans, is_soft, n, limit):
     """Plan for the n-th reward, from the values and the factors that stand there; residual inf where that fails."""
-    value, residual, solves, factors, age = plans.value, plans.residual, plans.solves, plans.factors, plans.age
-    num_states = world.num_states
+    value, residual, solves, factors, holder = plans.value, plans.residual, plans.solves, plans.factors, plans.holder
+    num_states, slot = world.num_states, n % len(holder)
     policy = np.empty((num_states, world.num_actions))
     rest, work = np.empty(num_states), np.empty(num_states)
     temperature = plans.temperature[n] if is_soft else 0.0
-    contraction = CONTRACTION if _price_of_factors(world) > CHEAP else 0.0
+    price = price_of_factors(world)
     residual[n] = np.inf
     solves[n] = 0
     before = np.inf
@@ -115,21 +53,31 @@ def plan_by_factors(world, plans, is_soft, n, limit):
             return
         if not gap < np.inf:
             break
-        if age[n] < 0 or step > CHORDS or gap > contraction * before or contraction == 0.0:
-            factorise(world, policy, factors, n, work)
-            age[n] = 0
-        solve(world, factors, n, rest, work)
+        if holder[slot] != n or step > CHORDS or are_worn(gap, before, largest, price):
+            factorise(world, policy, factors, slot, work)
+            holder[slot] = n
+        solve(world, factors, slot, rest, work)
         solves[n] += 1
         for s in range(num_states):
             value[n, s] += rest[s]
         before = gap
     for s in range(num_states):  # the next plan begins from nothing
         value[n, s] = 0.0
-    age[n] = -1
+    holder[slot] = -1
 
 
 @inner
-def _price_of_factors(world):
+def are_worn(gap, before, largest, price):
+    """Whether the steps that are left at this rate of contraction take longer than new factors and one step."""
+    if gap > CONTRACTION * before:
+        return True
+    if gap == 0.0 or not before < np.inf:
+        return False
+    return math.log(gap / (ROUNDING * largest)) > (price + 1.0) * math.log(before / gap)
+
+
+@inner
+def price_of_factors(world):
     """What a factorisation costs, in steps: from the number of entries, as if every row had the same."""
     entries, transitions, states = len(world.elimination.indices), len(world.indices), world.num_states
     step = entries + transitions + 10.0 * states * world.num_actions  # an exponential is worth ten multiplications
@@ -156,20 +104,24 @@ def _improve(world, plans, n, temperature, policy, rest):
             if total > best or total != total:  # what is no number stays, and is noticed below
                 best, chosen = total, a
         actions[n, s] = chosen
-        above = 0.0  # of log Σ exp(c q) / c, beside the largest q: no product is formed that could overflow
+        for a in range(num_actions):
+            if temperature > 0.0:  # what an exponential is taken of below; the temperature may be infinite
+                below = q[n, s, a] - best
+                policy[s, a] = 0.0 if below == 0.0 else temperature * below
+            else:
+                policy[s, a] = 1.0 if a == chosen else 0.0
+        rest[s] = best
+    if temperature > 0.0:
+        _exponentials(policy)
+    for s in range(world.num_states):
+        best, above = rest[s], 0.0  # of log Σ exp(c q) / c, beside the largest q: no product that could overflow
         if temperature > 0.0:
             weight = 0.0
             for a in range(num_actions):
-                below = q[n, s, a] - best
-                share = 1.0 if below == 0.0 else math.exp(temperature * below)  # the temperature may be infinite
-                policy[s, a] = share
-                weight += share
+                weight += policy[s, a]
             for a in range(num_actions):
                 policy[s, a] /= weight
             above = math.log(weight) / temperature
-        else:
-            for a in range(num_actions):
-                policy[s, a] = 1.0 if a == chosen else 0.0
         rest[s] = best + above - value[n, s]
         largest = max(largest, abs(value[n, s]), abs(best))
         if not abs(rest[s]) <= gap and gap == gap:
@@ -178,11 +130,23 @@ def _improve(world, plans, n, temperature, policy, rest):
 
 
 @inner
+def _exponentials(x):
+    """Overwrite an array with its exponentials, WIDTH at a time."""
+    numbers = x.reshape(-1)
+    full = len(numbers) // WIDTH
+    for i in range(full):
+        store(numbers, i, exponential(load(numbers, i)))
+    for i in range(full * WIDTH, len(numbers)):
+        numbers[i] = math.exp(numbers[i])
+
+
+@inner
 def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
     """value_adjoint [N, S] as in `warm_start.adjoint`: (I − T_π)ᵀ w = Tᵀ g, by refinement with the factors."""
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     num_states, num_actions = world.num_states, world.num_actions
-    factors = plans.factors
+    factors, holder = plans.factors, plans.holder
+    slot = n % len(holder)
     arrived, rest, work = np.zeros(num_states), np.empty(num_states), np.empty(num_states)
     for s in range(num_states):
         value_adjoint[n, s] = 0.0
@@ -193,9 +157,10 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                     arrived[indices[k]] += probabilities[k] * flow
     for s in range(num_states):
         rest[s] = arrived[s]
-    before = np.inf
-    if plans.age[n] < 0:
-        factorise(world, policies[n], factors, n, work)
+    before, price = np.inf, price_of_factors(world)
+    if holder[slot] != n:
+        factorise(world, policies[n], factors, slot, work)
+        holder[slot] = n
     for _ in range(REFINEMENTS):
         gap, largest = 0.0, 0.0
         for s in range(num_states):
@@ -204,10 +169,10 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                 gap = abs(rest[s])
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
             return
-        if gap > CONTRACTION * before:
-            factorise(world, policies[n], factors, n, work)
+        if are_worn(gap, before, largest, price):
+            factorise(world, policies[n], factors, slot, work)
         before = gap
-        solve_transposed(world, factors, n, rest, work)
+        solve_transposed(world, factors, slot, rest, work)
         for s in range(num_states):
             value_adjoint[n, s] += rest[s]
         for s in range(num_states):
@@ -221,12 +186,17 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
 
 
 @inner
-def factorise(world, policy, factors, n, work):
-    """L (below the diagonal, which is 1) and U of I − T_π for a policy [S, A]; of U's diagonal the reciprocals."""
+def factorise(world, policy, factors, slot, work):
+    """L (below the diagonal, which is 1) and U of I − T_π for a policy [S, A]; of U's diagonal the reciprocals.
+
+    Row by row, each cleared by the rows before it: up to four at a time, where their patterns are nested, so that the
+    row is read and written a quarter as often.
+    """
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
-    order, columns, starts, indices, diagonal = world.elimination
+    order, columns, starts, indices, diagonal, is_nested = world.elimination
+    row = factors[slot]
     for i in range(world.num_states):
-        begin, end = starts[i], starts[i + 1]
+        begin, end, middle = starts[i], starts[i + 1], diagonal[i]
         for e in range(begin, end):
             work[indices[e]] = 0.0
         work[i] = 1.0
@@ -236,50 +206,74 @@ def factorise(world, policy, factors, n, work):
                 pair = order[i] * num_actions + a
                 for k in range(indptr[pair], indptr[pair + 1]):
                     work[columns[k]] -= share * probabilities[k]
-        for e in range(begin, diagonal[i]):
+        e = begin
+        while e < middle:
             k = indices[e]
-            factor = work[k] * factors[n, diagonal[k]]
-            factors[n, e] = factor
-            if factor != 0.0:
-                for f in range(diagonal[k] + 1, starts[k + 1]):
-                    work[indices[f]] -= factor * factors[n, f]
-        factors[n, diagonal[i]] = 1.0 / work[i]
-        for e in range(diagonal[i] + 1, end):
-            factors[n, e] = work[indices[e]]
+            f0 = work[k] * row[diagonal[k]]
+            row[e] = f0
+            at0 = diagonal[k] + 1
+            if e + 1 == middle or not is_nested[k]:
+                if f0 != 0.0:
+                    for f in range(at0, starts[k + 1]):
+                        work[indices[f]] -= f0 * row[f]
+                e += 1
+                continue
+            at1 = diagonal[k + 1] + 1
+            f1 = (work[k + 1] - f0 * row[at0]) * row[at1 - 1]
+            row[e + 1] = f1
+            if e + 3 >= middle or not (is_nested[k + 1] and is_nested[k + 2]):
+                if f0 != 0.0 or f1 != 0.0:
+                    for f in range(starts[k + 2] - at1):
+                        work[indices[at1 + f]] -= f0 * row[at0 + 1 + f] + f1 * row[at1 + f]
+                e += 2
+                continue
+            at2, at3 = diagonal[k + 2] + 1, diagonal[k + 3] + 1
+            f2 = (work[k + 2] - f0 * row[at0 + 1] - f1 * row[at1]) * row[at2 - 1]
+            f3 = (work[k + 3] - f0 * row[at0 + 2] - f1 * row[at1 + 1] - f2 * row[at2]) * row[at3 - 1]
+            row[e + 2], row[e + 3] = f2, f3
+            at0, at1, at2 = at0 + 3, at1 + 2, at2 + 1
+            if f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
+                for f in range(starts[k + 4] - at3):
+                    change = f0 * row[at0 + f] + f1 * row[at1 + f] + f2 * row[at2 + f] + f3 * row[at3 + f]
+                    work[indices[at3 + f]] -= change
+            e += 4
+        row[middle] = 1.0 / work[i]
+        for e in range(middle + 1, end):
+            row[e] = work[indices[e]]
 
 
 @inner
-def solve(world, factors, n, x, work):
+def solve(world, factors, slot, x, work):
     """x becomes (L U)⁻¹ x; states as they are, the order of elimination stays inside."""
-    order, _, starts, indices, diagonal = world.elimination
-    num_states = world.num_states
+    order, _, starts, indices, diagonal, _ = world.elimination
+    row, num_states = factors[slot], world.num_states
     for i in range(num_states):
         total = x[order[i]]
         for e in range(starts[i], diagonal[i]):
-            total -= factors[n, e] * work[indices[e]]
+            total -= row[e] * work[indices[e]]
         work[i] = total
     for i in range(num_states - 1, -1, -1):
         total = work[i]
         for e in range(diagonal[i] + 1, starts[i + 1]):
-            total -= factors[n, e] * work[indices[e]]
-        work[i] = total * factors[n, diagonal[i]]
+            total -= row[e] * work[indices[e]]
+        work[i] = total * row[diagonal[i]]
         x[order[i]] = work[i]
 
 
 @inner
-def solve_transposed(world, factors, n, x, work):
+def solve_transposed(world, factors, slot, x, work):
     """x becomes ((L U)ᵀ)⁻¹ x."""
-    order, _, starts, indices, diagonal = world.elimination
-    num_states = world.num_states
+    order, _, starts, indices, diagonal, _ = world.elimination
+    row, num_states = factors[slot], world.num_states
     for i in range(num_states):
         work[i] = x[order[i]]
     for i in range(num_states):
-        share = work[i] * factors[n, diagonal[i]]
+        share = work[i] * row[diagonal[i]]
         work[i] = share
         for e in range(diagonal[i] + 1, starts[i + 1]):
-            work[indices[e]] -= factors[n, e] * share
+            work[indices[e]] -= row[e] * share
     for i in range(num_states - 1, -1, -1):
         share = work[i]
         for e in range(starts[i], diagonal[i]):
-            work[indices[e]] -= factors[n, e] * share
+            work[indices[e]] -= row[e] * share
         x[order[i]] = share

@@ -69,6 +69,37 @@ def store(typing_context, array, row, value):
     return types.void(array, types.intp, _lanes), generate
 
 
+_SINGLE = ir.VectorType(ir.FloatType(), WIDTH)
+
+
+def _single_pointer(context, builder, array_type, array, row):
+    data = _data(context, builder, array_type, array)
+    return builder.bitcast(builder.gep(data, [builder.mul(row, ir.Constant(row.type, WIDTH))]), _SINGLE.as_pointer())
+
+
+@intrinsic
+def load_single(typing_context, array, row):
+    """The row-th WIDTH numbers of a contiguous array of float32, as float64."""
+
+    def generate(context, builder, signature, arguments):
+        found = builder.load(_single_pointer(context, builder, signature.args[0], *arguments), align=4)
+        return builder.fpext(found, _VECTOR)
+
+    return _lanes(array, types.intp), generate
+
+
+@intrinsic
+def store_single(typing_context, array, row, value):
+    """Overwrite the row-th WIDTH numbers of a contiguous array of float32, rounded."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = _single_pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(builder.fptrunc(arguments[2], _SINGLE), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _lanes), generate
+
+
 def _elements(context, builder, array_type, arguments):
     """Pointers to the numbers array[start + lane · stride] of a contiguous array, one for each lane."""
     array, start, stride = arguments

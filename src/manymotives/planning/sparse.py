@@ -5,7 +5,7 @@ then makes the plan exact: policies on the way are evaluated roughly, by a few B
 by a sparse factorisation where the environment's graph is narrow enough for its factors to stay small (grids, chains,
 trees), by BiCGStab to the end where it is not (there, states mix fast). No S × S array is ever made.
 
-Many rewards in an environment of some hundred states, whose factors are small: compiled Newton steps (`factors`).
+Many rewards in an environment whose factors are small: compiled Newton steps (`factors`).
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,9 @@
 
 A sampler changes rewards a little at a time. Small environments: whole batches by `kernels.plan_batch`, started from
 the policies that were optimal before. Larger ones: one reward after the other, with the inverse of I − T_π (`updates`:
-greedy plans of few rewards) or with sparse LU factors and values (`factors`). The largest: Gauss–Seidel sweeps over the
-non-zero transitions, started from the values before.
+greedy plans of few rewards) or with sparse LU factors and values (`factors`; `factor_lanes` for several rewards at
+once). Where factors would be too large: Gauss–Seidel sweeps over the non-zero transitions, started from the values
+before.
 """
 
 from typing import NamedTuple
@@ -16,14 +17,9 @@ from manymotives.data.environment import Environment
 from manymotives.jit import compiled, inner
 from manymotives.planning.blocks import EPSILON, FORBIDDEN
 from manymotives.planning.compiled import suits
-from manymotives.planning.factors import (
-    Elimination,
-    adjoint_by_factors,
-    elimination_of,
-    no_elimination,
-    operations,
-    plan_by_factors,
-)
+from manymotives.planning.elimination import Elimination, elimination_of, no_elimination, operations
+from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT, adjoint_lanes, plan_lanes
+from manymotives.planning.factors import adjoint_by_factors, plan_by_factors
 from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.kernels import adjoint_batch, plan_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
@@ -35,8 +31,9 @@ SWEEP_LIMIT = 100_000
 RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
 UPDATED = (12, 512)  # states for which plans are updated, …
 FEW = 4  # … where the alternative is a batch: more fill its lanes; …
-LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses, or factors, have no more numbers than this
-FACTORED = (12, 4096)  # states for which plans may be made by sparse factors
+LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses have no more numbers than this
+FACTORED = 12  # states from which on plans may be made by sparse factors
+LARGEST_FACTORS = 100_000_000  # bytes that factors of all rewards may take; beyond, rewards share them in turn
 
 
 class World(NamedTuple):
@@ -69,8 +66,11 @@ class Plans(NamedTuple):
     solves: np.ndarray  # [N]
     inverse: np.ndarray  # [N, S, S] of I − T_π, where plans are updated
     taken: np.ndarray  # [N, S] the π it belongs to
-    age: np.ndarray  # [N] changes since it, or factors, were made; −1: never
-    factors: np.ndarray  # [N, E] of I − T_π for some π, where plans are made by factors
+    age: np.ndarray  # [N] changes since it was made; −1: never
+    factors: np.ndarray  # [slots, E] of I − T_π for some π, where plans are made by factors
+    holder: np.ndarray  # [slots] the reward whose factors they are; −1: none
+    lane_factors: np.ndarray  # [slots, E, WIDTH] float32: of WIDTH rewards at once
+    lane_holder: np.ndarray  # [slots] the first of them; −1: none
 
 
 def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, *, by_inverses: bool = True) -> World:
@@ -84,7 +84,7 @@ def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, 
     by_updates = by_inverses and not is_soft and UPDATED[0] <= size <= UPDATED[1] and 0 < rewards <= most
     elimination = no_elimination()
     if not by_updates and rewards > 0 and (is_soft or not suits(environment)):
-        elimination = _worthwhile_elimination(environment, rewards)
+        elimination = _worthwhile_elimination(environment, rewards, is_soft)
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
     world = World(
@@ -109,22 +109,23 @@ def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, 
     )
 
 
-def _worthwhile_elimination(environment: Environment, rewards: int) -> Elimination:
+def _worthwhile_elimination(environment: Environment, rewards: int, is_soft: bool) -> Elimination:
     """The order of elimination where factors are quicker than the alternative, by the count of operations; or none."""
     size, pairs = environment.num_states, environment.num_states * environment.num_actions
-    if not FACTORED[0] <= size <= FACTORED[1]:
+    if size < FACTORED:
         return no_elimination()
     elimination = elimination_of(environment)
     factorising, solving = operations(elimination)
+    if solving == 0:  # factors would be too large
+        return elimination
     transitions = environment.matrix.nnz
-    if rewards * solving > LARGEST_INVERSES:
-        return no_elimination()
-    # two factorisations and six steps, each with a backup and exponentials (ten operations), are what plans take
-    cost = rewards * (2 * factorising + 6 * (solving + transitions + 10 * pairs))
+    step = solving + transitions + 10 * pairs  # with a backup and exponentials, each worth ten operations
     if suits(environment):  # four eliminations; operations on WIDTH numbers take two or three times as long
+        cost = rewards * (2 * factorising + 6 * step)
         instead = 2.5 * -(-rewards // WIDTH) * 4 * (size**3 / 3 + 5 * pairs * size)
-    else:  # sweeps
-        instead = rewards * 10 / (1 - environment.discount) * (transitions + 10 * pairs)
+    else:  # sweeps, whose operations take 1.6 times as long: with it, measured ratios of times are met within a third
+        cost = min(factorising, 20 * step) + 6 * step if is_soft else 2 * factorising + 6 * step
+        instead = 16 / (1 - environment.discount) * (transitions + 10 * pairs)
     return elimination if cost < instead else no_elimination()
 
 
@@ -132,7 +133,8 @@ def _worthwhile_elimination(environment: Environment, rewards: int) -> Eliminati
 def empty_plans(world, count, per_state):
     size, actions = world.num_states, world.num_actions
     kept = count if world.by_updates else 0
-    factored = count if world.by_factors else 0
+    slots, lane_slots = _slots(world, count)
+    entries = len(world.elimination.indices)
     return Plans(
         np.zeros((count, size, per_state)),
         np.ones(count),
@@ -143,9 +145,25 @@ def empty_plans(world, count, per_state):
         np.zeros(count, dtype=np.int64),
         np.zeros((kept, size, size)),
         np.zeros((kept, size), dtype=np.int64),
-        np.full(kept + factored, -1, dtype=np.int64),
-        np.zeros((factored, len(world.elimination.indices))),
+        np.full(kept, -1, dtype=np.int64),
+        np.empty((slots, entries)),  # empty, so that what is never written takes no memory
+        np.full(slots, -1, dtype=np.int64),
+        np.empty((lane_slots, entries, WIDTH), dtype=np.float32),
+        np.full(lane_slots, -1, dtype=np.int64),
     )
+
+
+@inner
+def _slots(world, count):
+    """How many sets of factors are kept for one reward each, and for WIDTH of them."""
+    if not world.by_factors:
+        return 0, 0
+    entries = len(world.elimination.indices)
+    lane_slots = min(count // WIDTH, LARGEST_FACTORS // (4 * WIDTH * entries))
+    if world.discount > LARGEST_DISCOUNT:
+        lane_slots = 0
+    slots = FEWEST - 1 if lane_slots > 0 else count  # one at a time: those that are too few for another block
+    return max(1, min(slots, count, LARGEST_FACTORS // (8 * entries))), lane_slots
 
 
 @inner
@@ -164,8 +182,14 @@ def _plan_again(world, plans, is_soft, count):
             plan_by_updates(world, plans, n, LIMIT)
         return
     if world.by_factors:
-        for n in range(count):
-            plan_by_factors(world, plans, is_soft, n, LIMIT)
+        for first in range(0, count, WIDTH):
+            together = min(WIDTH, count - first)
+            by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
+            if by_lanes:
+                plan_lanes(world, plans, is_soft, first, together)
+            for n in range(first, first + together):
+                if not by_lanes or not plans.residual[n] < np.inf:
+                    plan_by_factors(world, plans, is_soft, n, LIMIT)
         return
     if world.transitions.size > 0:
         count = _fill_lanes(plans, count)
@@ -267,8 +291,12 @@ def _adjoint(world, plans, policies, q_gradient, value_adjoint, count):
             adjoint_by_updates(world, plans, q_gradient, value_adjoint, n)
         return
     if world.by_factors:
-        for n in range(count):
-            adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n)
+        for first in range(0, count, WIDTH):
+            together = min(WIDTH, count - first)
+            by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
+            if not (by_lanes and adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, together)):
+                for n in range(first, first + together):
+                    adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n)
         return
     if world.transitions.size > 0:
         adjoint_batch(world.transitions, policies, q_gradient, -(-count // WIDTH) * WIDTH, value_adjoint)
