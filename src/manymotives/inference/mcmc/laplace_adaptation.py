@@ -20,9 +20,10 @@ FIRST_STEP, LARGEST_STEP = 0.3, 1.3
 ADAPTATIONS = 25  # of step sizes
 CURVATURE_AT = (0.04, 0.1, 0.2, 0.35, 0.55, 0.8)  # of warm-up: where the approximation is made anew, …
 FORGOTTEN = 2  # … of which the first do not stay in its average
-ACCEPTANCE = 0.8  # of trajectories …
+ACCEPTANCE = 0.85  # of trajectories …
 SINGLE_ACCEPTANCE = 0.6  # … and of those that only their end is planned for
-WIDER = 1.2  # than what warm-up has seen
+LEARNT_FROM = 0.15  # of warm-up: from there on shared scales are proposed around where they were, …
+WIDER = 1.25  # … a little wider: what a proposal reaches too seldom holds a chain up
 
 
 class LaplaceTuning(NamedTuple):
@@ -77,8 +78,8 @@ def warm_up(chain: "LaplaceChain", warmup: int, thin: int, stop: threading.Event
         while made < len(CURVATURE_AT) and begin >= CURVATURE_AT[made] * warmup:
             made += 1
             approximate(chain, 1.0 / max(1, made - FORGOTTEN + 1))
-        if 0.2 * warmup <= begin and len(chain.shared):
-            _expect_shared(chain, np.stack(chain.seen[begin // 3 :]))
+        if len(chain.shared) and begin >= LEARNT_FROM * warmup:
+            _learn_shared(chain, np.stack(chain.seen[begin // 3 :]))
 
 
 def approximate(chain: "LaplaceChain", share: float) -> None:
@@ -86,9 +87,10 @@ def approximate(chain: "LaplaceChain", share: float) -> None:
     mean, scale = chain.parameters()
     new = quadratic_at(chain.target, chain.state.tasks, scale)
     if share < 1.0:
-        new = chain.quadratic.averaged(new, share, scale)
-    chain.reference = Reference.of(new, mean, scale)
+        new = Quadratic(chain.tuning.rows, chain.tuning.slope).averaged(new, share, scale)
     chain.tuning = chain.tuning._replace(rows=new.rows, slope=new.slope)
+    new = new.trimmed
+    chain.reference = Reference.of(new, mean, scale)
     if len(chain.single):
         _expect_single(chain, new)
     if len(chain.means):
@@ -123,8 +125,8 @@ def _expect_single(chain: "LaplaceChain", quadratic: Quadratic) -> None:
     chain.tuning = chain.tuning._replace(single_width=1.0 / np.sqrt(1.0 + into[:, chain.single]))
 
 
-def _expect_shared(chain: "LaplaceChain", seen: np.ndarray) -> None:
-    """Where shared scales were [n, G, C]: proposals are made around there, a little wider."""
+def _learn_shared(chain: "LaplaceChain", seen: np.ndarray) -> None:
+    """Where shared scales were [n, G, C], and as wide. (By the quadratic they would be smaller than they are.)"""
     count, _, size = seen.shape
     centre = seen.mean(axis=0)
     away = seen - centre

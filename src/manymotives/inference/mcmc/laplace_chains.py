@@ -43,9 +43,10 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-LONGEST_ANGLE = 2.6  # of a trajectory; after π/2 a draw would be independent of where it began, were φ zero
+LONGEST_ANGLE = 2.8  # of a trajectory; after π/2 a draw would be independent of where it began, were φ zero
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 2  # proposals of shared scales, in each sweep
+NEAR, FAR = 0.25, 0.7  # share of their proposals with an angle below this; at π/2 they do not depend on the state
 FEW_SHARED = 6  # hyperparameters beside means that are proposed together; more: each from its conditional distribution
 SINGLE_STEPS = 6  # of a trajectory of single scales: no step of it is planned for
 
@@ -145,7 +146,7 @@ class LaplaceChain(MarkovChain):
 
     @property
     def quadratic(self) -> Quadratic:
-        return Quadratic(self.tuning.rows, self.tuning.slope)
+        return Quadratic(self.tuning.rows, self.tuning.slope).trimmed
 
     def parameters(self, hyper: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """a and b [M, D] of tasks, from coordinates h of populations."""
@@ -281,7 +282,8 @@ class LaplaceChain(MarkovChain):
     def _move_shared(self) -> None:
         """Scales that coordinates share, of every population, whose tasks keep their y."""
         tuning, here = self.tuning, self.state.hyper_z[:, self.shared]
-        angle = self.rng.uniform(0.05, 0.5 * np.pi, size=(len(here), 1))
+        is_near = self.rng.random((len(here), 1)) < NEAR
+        angle = self.rng.uniform(np.where(is_near, 0.05, FAR), np.where(is_near, FAR, 0.5 * np.pi))
         before = np.stack([_solved(f, x) for f, x in zip(tuning.shared_factor, here - tuning.shared_centre)])
         after = np.cos(angle) * before + np.sin(angle) * self.rng.standard_normal(before.shape)
         hyper_z = self.state.hyper_z.copy()

@@ -8,8 +8,8 @@ so that with u = a + b z, and z standard normal before the data,
 
     z | choices ≈ Normal(c, Λ⁻¹),            Λ = 1 + b Wᵀ W b,   c = Λ⁻¹ b (β − Wᵀ W a),
 
-and y = Λ^½ (z − c) is about standard normal whatever the population is. With the eigenvectors V and eigenvalues λ of
-b Wᵀ W b every power of Λ is 1 + V ((1 + λ)ᵖ − 1) Vᵀ: two thin products, and no D × D matrix.
+and y = Λ^½ (z − c) is about standard normal whatever the population is. With the eigenvectors U and eigenvalues λ of
+W b² Wᵀ [R, R] every power of Λ is 1 + b Wᵀ U ((1 + λ)ᵖ − 1) / λ Uᵀ W b: thin products, and no D × D matrix.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from manymotives.inference.fisher import FisherInformation
 from manymotives.models import Target
 
 MOST_ROWS = 400  # of W
-NEGLIGIBLE = 0.02  # of a prior's precision: what choices tell less of is left to the prior
+NEGLIGIBLE = 0.05  # of a prior's precision: what choices tell less of is left to the prior
 
 Coordinates = Float[np.ndarray, "M D"]
 
@@ -31,6 +31,11 @@ class Quadratic(NamedTuple):
 
     rows: Float[np.ndarray, "M R D"]  # W; zeros behind those that there are
     slope: Coordinates  # β
+
+    @property
+    def trimmed(self) -> "Quadratic":
+        """Without rows that are zero in all tasks."""
+        return self._replace(rows=self.rows[:, : max(1, int(self.rows.any(axis=(0, 2)).sum()))])
 
     def averaged(self, other: "Quadratic", share: float, scale: Coordinates) -> "Quadratic":
         """The mean of this one and another, which has this share in it; W cut down to what matters at these b."""
@@ -69,23 +74,18 @@ def quadratic_at(target: Target, u: Coordinates, scale: Coordinates) -> Quadrati
 class Reference(NamedTuple):
     """z = c + Λ^−½ y of tasks whose populations are given."""
 
-    directions: Float[np.ndarray, "M R D"]  # V, rows of length 1, or 0 behind those that there are
-    values: Float[np.ndarray, "M R"]  # λ
+    rows: Float[np.ndarray, "M R D"]  # W b
+    turn: Float[np.ndarray, "M R R"]  # eigenvectors of W b² Wᵀ …
+    values: Float[np.ndarray, "M R"]  # … and its eigenvalues λ
     centre: Coordinates  # c
     scale: Coordinates  # b
 
     @classmethod
     def of(cls, quadratic: Quadratic, mean: Coordinates, scale: Coordinates) -> "Reference":
         """For tasks' parameters a and b."""
-        directions, values = np.zeros_like(quadratic.rows), np.zeros(quadratic.rows.shape[:2])
-        for m, (rows, b) in enumerate(zip(quadratic.rows, scale)):
-            known = rows[rows.any(axis=1)] * b
-            if len(known):
-                found, turn = np.linalg.eigh(known @ known.T)
-                found = np.maximum(found, 1e-300)
-                values[m, : len(known)] = found
-                directions[m, : len(known)] = (turn.T @ known) / np.sqrt(found)[:, None]
-        reference = cls(directions, values, np.zeros_like(mean), scale)
+        rows = quadratic.rows * scale[:, None]
+        values, turn = np.linalg.eigh(np.matmul(rows, rows.transpose(0, 2, 1)))
+        reference = cls(rows, turn, np.maximum(values, 1e-12), np.zeros_like(mean), scale)
         return reference.centred_for(quadratic, mean)
 
     def centred_for(self, quadratic: Quadratic, mean: Coordinates) -> "Reference":
@@ -94,8 +94,14 @@ class Reference(NamedTuple):
 
     def power(self, x: Coordinates, exponent: float) -> Coordinates:
         """Λᵖ x of each task."""
-        gain = (1.0 + self.values) ** exponent - 1.0
-        return x + _times(self.directions, gain * np.matmul(self.directions, x[:, :, None])[:, :, 0])
+        gain = ((1.0 + self.values) ** exponent - 1.0) / self.values
+        told = np.matmul(self.rows, x[:, :, None])[:, :, 0]
+        return x + _times(self.rows, np.matmul(self.turn, (gain * _times(self.turn, told))[:, :, None])[:, :, 0])
+
+    @property
+    def directions(self) -> Float[np.ndarray, "M R D"]:
+        """Eigenvectors V of b Wᵀ W b, in rows."""
+        return np.matmul(self.turn.transpose(0, 2, 1), self.rows) / np.sqrt(self.values)[:, :, None]
 
     @property
     def log_determinant(self) -> Float[np.ndarray, " M"]:

@@ -1,0 +1,146 @@
+"""Full posteriors on a thousand to ten thousand states: `make large` (an hour and a half), or some of them by name.
+
+Grids with slip .1, soft-optimal choice at inverse temperature 1, discount .9 unless said otherwise; `mm.HMC()` with its
+defaults, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
+is that of `mm.fit`, with everything compiled before; CPU seconds an effective draw are of the reward with fewest.
+
+    smooth     32 × 32, one smooth reward (scale and range inferred), 500 choices
+    greedy     the same, choices a softmax of Q*
+    features   50 × 50, 8 actions, 16 radial features, 2 000 choices, five seeds; error of the weights' direction
+    task       100 × 100, 100 radial features, one task, 2 000 choices
+    tasks      the same, 20 tasks of one population, 500 choices each, weights with one scale in common
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import manymotives as mm
+from benchmarks.harness import commit, peak_memory
+from manymotives.inference.diagnostics import mixing
+from manymotives.models.reward_policy import draw_rewards
+
+SLIP, DISCOUNT, LENGTH = 0.1, 0.9, 25
+SOFT, GREEDY = mm.SoftOptimal(inverse_temperature=1.0), mm.Softmax(inverse_temperature=1.0)
+MOVES = [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
+
+
+def grid(side: int, actions: int = 4) -> mm.Environment:
+    """Cells between which one moves; with probability .1 in a direction at random. At the border one stays."""
+    row, column = np.divmod(np.arange(side * side), side)
+    there = np.empty((side * side, actions), dtype=int)
+    for action, (down, right) in enumerate(MOVES[:actions]):
+        to_row, to_column = np.clip(row + down, 0, side - 1), np.clip(column + right, 0, side - 1)
+        there[:, action] = to_row * side + to_column
+    pairs = np.arange(there.size)
+    aims = sp.csr_array((np.full(there.size, 1 - SLIP), (pairs, there.ravel())), shape=(there.size, side * side))
+    places = np.repeat(there, actions, axis=0).ravel(), np.repeat(pairs, actions)
+    slips = sp.csr_array((np.full(places[0].size, SLIP / actions), places[::-1]), shape=aims.shape)
+    return mm.Environment(aims + slips, discount=DISCOUNT)
+
+
+def bumps(side: int, count: int) -> np.ndarray:
+    """[S, count] Gaussian bumps on a square lattice of centres, as wide as these are apart."""
+    per_side = round(np.sqrt(count))
+    middle = (np.arange(per_side) + 0.5) / per_side * side - 0.5
+    place = np.exp(-0.5 * ((np.arange(side)[:, None] - middle) * per_side / side) ** 2)
+    return np.einsum("rk,cl->rckl", place, place).reshape(side * side, count)
+
+
+def fitted(name: str, model: Any, environment: mm.Environment, data: mm.Demonstrations, seed: int) -> tuple[Any, dict]:
+    """A posterior by the default method, and what it took."""
+    wall, cpu = time.monotonic(), time.process_time()
+    posterior: Any = mm.fit(model, environment, data, seed=seed)
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    mixed = mixing(posterior.data["posterior"].dataset)
+    found = {
+        "case": name,
+        "seed": seed,
+        "minutes": wall / 60,
+        "cpu_seconds_each": cpu / mixed.bulk,
+        "least_effective": mixed.bulk,
+        "least_effective_tail": mixed.tail,
+        "r_hat": mixed.rhat,
+        "draws": posterior.data["posterior"].sizes["draw"],
+        "peak_gib": peak_memory(),
+        "commit": commit(),
+    }
+    for warning in posterior.warnings:
+        print("  warning:", warning[:160])
+    return posterior, found
+
+
+def smooth(choice: Any) -> Iterator[dict]:
+    """A draw of the prior itself, scale 1 and range 8 steps."""
+    environment = grid(32)
+    reward = mm.SmoothReward(scale=1.0, range=8.0)
+    rng = np.random.default_rng(0)
+    rewards = draw_rewards(reward, environment, rng, 1)
+    data = mm.simulate(environment, rewards, choice, steps=LENGTH, episodes=500 // LENGTH, seed=1)
+    model = mm.RewardPolicyModel(mm.SmoothReward(), choice, mm.Pooled())
+    posterior, found = fitted("smooth" if choice is SOFT else "greedy", model, environment, data, 0)
+    drawn = posterior.rewards.values.reshape(-1, environment.num_states)
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    yield found | {"covered": float(((low <= rewards[0]) & (rewards[0] <= high)).mean())}
+
+
+def features() -> Iterator[dict]:
+    """Weights ~ Normal(0, 1); their posterior means' direction against the truth's, both of length 1."""
+    environment, known = grid(50, 8), bumps(50, 16)
+    for seed in range(5):
+        weights = np.random.default_rng(seed).standard_normal(16)
+        data = mm.simulate(environment, (known @ weights)[None], SOFT, steps=LENGTH, episodes=2000 // LENGTH, seed=seed)
+        model = mm.RewardPolicyModel(mm.GaussianReward(known, mean=0.0, scale=1.0), SOFT, mm.Pooled())
+        posterior, found = fitted("features", model, environment, data, seed)
+        mean = posterior.data["posterior"]["weight"].mean(("chain", "draw")).values
+        error = mean / np.linalg.norm(mean) - weights / np.linalg.norm(weights)
+        yield found | {"error": float(np.linalg.norm(error))}
+
+
+def hundred(tasks: int) -> Iterator[dict]:
+    """Tasks' weights around those of the population, Normal(0, 1), half as far apart."""
+    environment, known = grid(100), bumps(100, 100)
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal(100) + (0.5 * rng.standard_normal((tasks, 100)) if tasks > 1 else np.zeros((1, 100)))
+    episodes = (500 if tasks > 1 else 2000) // LENGTH
+    data = mm.simulate(environment, weights @ known.T, SOFT, steps=LENGTH, episodes=episodes, seed=1)
+    if tasks == 1:
+        model = mm.RewardPolicyModel(mm.GaussianReward(known, mean=0.0, scale=1.0), SOFT, mm.Pooled())
+    else:
+        model = mm.RewardPolicyModel(mm.GaussianReward(known, groups="all"), SOFT, mm.Hierarchical())
+    posterior, found = fitted("task" if tasks == 1 else "tasks", model, environment, data, 0)
+    drawn = posterior.data["posterior"]["weight"].values.reshape(-1, *weights.shape[1 if tasks == 1 else 0 :])
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    truth = weights[0] if tasks == 1 else weights
+    yield found | {"covered": float(((low <= truth) & (truth <= high)).mean())}
+
+
+CASES: dict[str, Any] = {
+    "smooth": lambda: smooth(SOFT),
+    "greedy": lambda: smooth(GREEDY),
+    "features": features,
+    "task": lambda: hundred(1),
+    "tasks": lambda: hundred(20),
+}
+
+
+def main() -> None:
+    results = Path("build/large_posteriors.jsonl")
+    results.parent.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or CASES:
+        for row in CASES[name]():
+            print(
+                json.dumps({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})
+            )
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
