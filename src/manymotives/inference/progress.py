@@ -1,5 +1,6 @@
 """How far a long run has got: a bar on the terminal (or notebook) with rate, time left and acceptance."""
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from rich.progress import Progress as Bar
 
 BETWEEN = 30.0  # seconds from one line in a log to the next
 ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
+FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
 ADVICE = (
     "What makes it shorter: rewards made of a few features, such as GaussianReward(features=...), instead of one for "
@@ -114,7 +116,7 @@ class Report:
         """
         total = next(task.total for task in self.bar.tasks if task.id == self.task) or 0
         made = self.before + done - self.begun
-        if made > 0:
+        if made > (FEW * total if math.isfinite(seconds_each) else 0):  # what comes before the first takes its time
             seconds_each = (time.monotonic() - self.begin) / made
         left = (total - self.before - done) * seconds_each
         if not left > 0:
