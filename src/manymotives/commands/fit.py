@@ -299,9 +299,8 @@ def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | No
 
 def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
     """The method with the settings given."""
-    is_mpo = model is Model.mpo
-    chosen = method or (Method.optimality if is_mpo else Method.hmc)
-    if (chosen is Method.optimality) != is_mpo:
+    chosen = method or (Method.optimality if model is Model.mpo else Method.hmc)
+    if (chosen is Method.optimality) != (model is Model.mpo):
         raise InputError(
             f"--method {chosen.value} cannot fit the model {model.value}: optimality is for mpo, the others for the "
             "rest."
@@ -311,8 +310,7 @@ def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
     known = {field.name for field in fields(kind)}
     for name in given:
         if name not in known:
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} is not a setting of the method {chosen.value}. Leave it out.")
+            raise InputError(f"--{name.replace('_', '-')} is not a setting of the method {chosen.value}. Leave it out.")
     return kind(**given)
 
 
@@ -322,10 +320,9 @@ def _check_out(out: Path | None, *, resume: bool, force: bool) -> None:
         raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
     if out.suffix != ".nc":
         raise InputError(f"the result is a netCDF file: call it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
-    folder = out.parent
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {str(folder)!r} to write to. Make it first.")
-    if out.is_dir() or not os.access(folder, os.W_OK):
+    if not out.parent.is_dir():
+        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Make it first.")
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
         raise InputError(f"{str(out)!r} cannot be written to. Choose another place.")
     if out.exists() and not (resume or force):
         what = "a run that has not ended" if is_unfinished(load(out)) else "a finished run"
@@ -356,9 +353,8 @@ def _announcer(target: Path) -> OnCheckpoint:
 
 def _left(target: Path) -> str:
     """What is there when a run was stopped by hand."""
-    if not target.exists():
-        return "Nothing was written."
-    return f"What is in {target} is the last checkpoint: --resume goes on from it."
+    last = f"What is in {target} is the last checkpoint: --resume goes on from it."
+    return last if target.exists() else "Nothing was written."
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
@@ -395,8 +391,8 @@ def _found(posterior: Posterior) -> tuple[dict[str, Any], list[str], str]:
     if mean.ndim == 3:
         mean = mean.max("action")
     states = mean["state"].values[mean.fillna(-float("inf")).values.argmax(axis=1)]
-    pairs = [(str(name), str(state)) for name, state in zip(posterior.tasks, states)]
-    return {"wants_most": dict(pairs)}, [f"  {name}: wants most {state}" for name, state in pairs], "subjects"
+    most = {str(name): str(state) for name, state in zip(posterior.tasks, states)}
+    return {"wants_most": most}, [f"  {name}: wants most {state}" for name, state in most.items()], "subjects"
 
 
 def _settings(method: Any) -> str:
