@@ -7,7 +7,7 @@
 # make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
-# make test-long  make fuzz  make zoo  make mixing  make calibrate-hmc  what takes longer than tests may: see CONTRIBUTING.md
+# make test-long  make fuzz  make zoo  make mixing  make calibrate-hmc  make calibrate-large  what takes longer than tests may: see CONTRIBUTING.md
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -16,7 +16,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc reproduce check format bench large losses switching labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses switching labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -40,6 +40,9 @@ zoo: $(STAMP)
 
 mixing: $(STAMP)
 	$(BIN)/python -m benchmarks.mixing
+
+calibrate-large: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/calibrate_large.py
 
 calibrate-hmc: $(STAMP)
 	$(BIN)/python tests/calibrate_hmc.py

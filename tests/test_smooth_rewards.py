@@ -221,7 +221,14 @@ def test_the_command_line_fits_them(tmp_path):
     assert "pairs have no neighbours" in refused.output
 
 
-@pytest.mark.parametrize("method", [mm.MonteCarlo(draws=200), mm.NestedMonteCarlo(draws=20), mm.EmpiricalBayes(20)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        mm.MonteCarlo(draws=200),
+        mm.NestedMonteCarlo(draws=20),
+        pytest.param(mm.EmpiricalBayes(20), marks=pytest.mark.long),
+    ],
+)
 def test_other_methods_take_them(method):
     model, *data = a_problem(mm.SmoothReward(), mm.Hierarchical(), SMALL)
     made = mm.fit(model, *data, method, progress=False)

@@ -98,7 +98,7 @@ def read_inputs(
     coordinates: Path | None,
     history: int,
     plug_in: bool,
-    features: Path | None,
+    features: Path | None = None,
 ) -> Inputs:
     """All that `fit` needs, from files."""
     present, notes = columns_in(choices)
