@@ -120,7 +120,9 @@ def chains_of(rule, method, longer=1):
     return mm.fit(dirichlet_model(rule), ENVIRONMENT, demonstrations(), settings, seed=1)
 
 
-@pytest.mark.parametrize("method", CHAINS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.long if name == "Metropolis" else ()) for name in CHAINS]
+)
 def test_chains_agree_with_brute_force(dirichlet, method):
     """Chance can take a short run beyond the limit, as it has one of these; a longer one only brings bias out."""
     rule, exact = dirichlet

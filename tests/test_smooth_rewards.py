@@ -168,7 +168,7 @@ CALIBRATED = {
 @pytest.mark.parametrize(
     ("method", "sharing"),
     [
-        pytest.param(method, sharing, marks=[] if method == "HMC" else pytest.mark.long)
+        pytest.param(method, sharing, marks=[] if (method, sharing) == ("HMC", "Hierarchical") else pytest.mark.long)
         for method in CALIBRATED
         for sharing in ("Pooled", "Hierarchical")
     ],

@@ -122,7 +122,7 @@ def test_the_gradient_with_motives_summed_out_is_that_of_expected_counts(soft):
     ("method", "by"),
     [
         (mm.HMC, "state"),
-        (mm.Gibbs, "state"),
+        pytest.param(mm.Gibbs, "state", marks=pytest.mark.long),
         pytest.param(mm.HMC, "everywhere", marks=pytest.mark.long),
         pytest.param(mm.Gibbs, "everywhere", marks=pytest.mark.long),
         pytest.param(mm.Metropolis, "everywhere", marks=pytest.mark.long),
