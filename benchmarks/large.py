@@ -7,6 +7,7 @@ of the values), and this library's own Gauss–Seidel sweeps, started from the v
 """
 
 import importlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
@@ -56,14 +57,13 @@ def gradients(target: Target, world: World) -> Callable[[], None]:
     workspace = density_workspace(world, target.layout, target.num_tasks, target.num_groups)
     hyper = np.zeros((target.num_groups, target.num_hyper))
     rng, shape = np.random.default_rng(0), (target.num_tasks, target.num_coordinates)
-    state = {"z": rng.normal(size=shape), "direction": rng.normal(size=shape), "calls": 0}
+    z, direction, calls = rng.normal(size=shape), rng.normal(size=shape), itertools.count()
 
     def following() -> None:
-        if state["calls"] % TURN == 0:
-            state["direction"] = rng.normal(size=shape)
-        state["calls"] += 1
-        state["z"] = state["z"] + STEP * state["direction"]
-        log_density_and_gradient(world, target.layout, data, workspace, hyper, state["z"])
+        if next(calls) % TURN == 0:
+            direction[:] = rng.normal(size=shape)
+        z[:] += STEP * direction
+        log_density_and_gradient(world, target.layout, data, workspace, hyper, z)
         assert np.isfinite(workspace.task_density).all()
 
     return following

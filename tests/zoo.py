@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from zoo_checks import LARGEST_Z, Comparison, Sampled, compare, log_reach, problems_of, quantities
-from zoo_library import library_method, sample
+from zoo_library import LAPLACE, library_method, sample, taken_for_large
 from zoo_specimens import Specimen, specimen
 
 METHODS = ("HMC", "Gibbs", "Metropolis")
@@ -79,7 +79,8 @@ def _run(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            sampled = sample(one, library_method(name, **size), seed)
+            with taken_for_large(name == LAPLACE):
+                sampled = sample(one, library_method(name, **size), seed)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return None, {"error": f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"}

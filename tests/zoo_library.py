@@ -1,5 +1,7 @@
 """A specimen in; its model and a method in the library's words, and plain arrays of what the library drew."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,8 @@ import numpy as np
 from zoo_checks import Sampled
 from zoo_oracle import PARAMETERS, Distribution, Draws, Model, rewards_of_pairs
 from zoo_specimens import Specimen
+
+LAPLACE = "Laplace"  # HMC around a Laplace approximation, which large models have
 
 
 def library_model(model: Model) -> Any:
@@ -36,7 +40,26 @@ def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -
     size = {"chains": chains, "draws": draws, "warmup": warmup, "thin": thin}
     if name == "JAX":
         return mm.HMC(**size, max_rounds=1, device="cpu")
-    return mm.HMC(**size, max_rounds=1) if name == "HMC" else getattr(mm, name)(**size)
+    return mm.HMC(**size, max_rounds=1) if name in ("HMC", LAPLACE) else getattr(mm, name)(**size)
+
+
+def can_be_large(model: Model) -> bool:
+    """Whether HMC would have chains around a Laplace approximation for it, were it large."""
+    known = not isinstance(model.inverse_temperature, Distribution) and not isinstance(model.lapse, Distribution)
+    return model.reward.kind == "Normal" and known
+
+
+@contextmanager
+def taken_for_large(is_so: bool) -> Iterator[None]:
+    """HMC as in large environments, and with many coordinates."""
+    from manymotives.inference.mcmc import laplace_chains
+
+    before = laplace_chains.MANY_COORDINATES
+    laplace_chains.MANY_COORDINATES = 0 if is_so else before
+    try:
+        yield
+    finally:
+        laplace_chains.MANY_COORDINATES = before
 
 
 def sample(one: Specimen, method: Any, seed: int) -> Sampled:

@@ -7,8 +7,8 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
-from manymotives.inference.mcmc.chains import MarkovChain, advance_chains
-from manymotives.inference.mcmc.laplace_chains import LaplaceChain, suits_laplace
+from manymotives.inference.mcmc.chains import advance_chains
+from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.io.records import Recorded
@@ -21,7 +21,8 @@ class HMC(Recorded):
 
     In between, hyperparameters are drawn from their conditional distributions, and rewards are proposed from the prior
     and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards or spread
-    ones). What was tried instead, and how fast: docs/decisions/0007.
+    ones). What was tried instead, and how fast: docs/decisions/0007. Gaussian rewards of more than 100 coordinates, or
+    of more than 8 in more than 500 states, move around a Laplace approximation instead: docs/decisions/0019.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class HMC(Recorded):
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         if self.device is None:
-            kind = LaplaceChain if suits_laplace(state.target) else MarkovChain
+            kind = chain_for(state.target)
             size = state.target.num_coordinates
             return advance_chains(hamiltonian_draws, self, size, state, draws, progress, kind)
         if state.arrays:

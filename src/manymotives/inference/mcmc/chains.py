@@ -370,18 +370,20 @@ class MarkovChain:
         return chain
 
 
-def starting_point(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def starting_point(
+    target: Target, rng: np.random.Generator, starts: int = STARTS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A population [G, H] from the hyperprior, tasks [M, D] chosen by likelihood among prior draws, and those draws."""
     num_tasks, size = target.num_tasks, target.num_coordinates
     hyper = target.draw_hyper(rng, 1)
-    tries = target.draw_tasks(rng, np.repeat(hyper, STARTS, axis=0))
-    owner = np.tile(np.arange(num_tasks), STARTS)
-    likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(STARTS, num_tasks)
+    tries = target.draw_tasks(rng, np.repeat(hyper, starts, axis=0))
+    owner = np.tile(np.arange(num_tasks), starts)
+    likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(starts, num_tasks)
     hopeless = ~np.isfinite(likelihood).any(axis=0)
     if hopeless.any():
         raise InputError(
             f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
-            f"under each of {STARTS} draws from the prior. Is the inverse temperature far too large?"
+            f"under each of {starts} draws from the prior. Is the inverse temperature far too large?"
         )
     gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
     chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)

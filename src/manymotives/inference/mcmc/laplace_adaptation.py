@@ -106,7 +106,7 @@ def _expect_means(chain: "LaplaceChain", quadratic: Quadratic) -> None:
     left -= quadratic.information(scale * reference.power(scale * left, -1.0))
     here = chain.state.hyper_z[:, chain.means]
     slope = spread * summed(chain.by_group(left), chain.mean_of, count) - here
-    told = reference.directions * np.sqrt(reference.values / (1.0 + reference.values))[:, :, None] / scale[:, None]
+    told = np.matmul(reference.turn.transpose(0, 2, 1), quadratic.rows) / np.sqrt(1.0 + reference.values)[:, :, None]
     centre, factor = np.empty_like(here), np.empty((len(here), count, count))
     for g in range(len(here)):
         mine = [summed(each, chain.mean_of, count) for each in told[chain.target.group == g]]

@@ -44,6 +44,7 @@ from manymotives.models.target import CONSTANT, FIXED
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
 LONGEST_ANGLE = 2.8  # of a trajectory; after π/2 a draw would be independent of where it began, were φ zero
+STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 2  # proposals of shared scales, in each sweep
 NEAR, FAR = 0.25, 0.7  # share of their proposals with an angle below this; at π/2 they do not depend on the state
@@ -62,6 +63,11 @@ def suits_laplace(target: Target) -> bool:
         and target.assignment is None
         and (size > MANY_COORDINATES or (size > SOME_COORDINATES and target.environment.num_states > MANY_STATES))
     )
+
+
+def chain_for(target: Target) -> type[MarkovChain]:
+    """Which chains HMC runs."""
+    return LaplaceChain if suits_laplace(target) else MarkovChain
 
 
 class LaplaceChain(MarkovChain):
@@ -94,7 +100,7 @@ class LaplaceChain(MarkovChain):
     def begin(self) -> None:
         """A population from the hyperprior; tasks from there, by Fisher scoring, most of the way to their mode."""
         target = self.target
-        hyper, tasks, _ = starting_point(target, self.rng)
+        hyper, tasks, _ = starting_point(target, self.rng, STARTS)
         self._set_state(np.ascontiguousarray(tasks), hyper)
         self.tuning = first_tuning(self)
         self._open_workspace()

@@ -94,14 +94,9 @@ class Reference(NamedTuple):
 
     def power(self, x: Coordinates, exponent: float) -> Coordinates:
         """Λᵖ x of each task."""
-        gain = ((1.0 + self.values) ** exponent - 1.0) / self.values
+        gain = np.expm1(exponent * np.log1p(self.values)) / self.values
         told = np.matmul(self.rows, x[:, :, None])[:, :, 0]
         return x + _times(self.rows, np.matmul(self.turn, (gain * _times(self.turn, told))[:, :, None])[:, :, 0])
-
-    @property
-    def directions(self) -> Float[np.ndarray, "M R D"]:
-        """Eigenvectors V of b Wᵀ W b, in rows."""
-        return np.matmul(self.turn.transpose(0, 2, 1), self.rows) / np.sqrt(self.values)[:, :, None]
 
     @property
     def log_determinant(self) -> Float[np.ndarray, " M"]:
@@ -120,7 +115,7 @@ def _principal(rows: np.ndarray, scale: np.ndarray, most: int) -> np.ndarray:
         return found
     values, turn = np.linalg.eigh(scaled.T @ scaled)
     kept = np.flatnonzero(values > NEGLIGIBLE)[::-1][:most]
-    found[: len(kept)] = np.sqrt(values[kept])[:, None] * turn[:, kept].T / scale
+    found[: len(kept)] = (scaled @ turn[:, kept] / np.sqrt(values[kept])).T @ rows  # no division by a scale near 0
     return found
 
 
