@@ -100,6 +100,17 @@ def environment_columns(columns: Sequence[str], choices: Columns | None, file: s
     return {word: column for word, column in found.items() if column is not None}
 
 
+def task_column(columns: Sequence[str], table: str) -> str:
+    """The column that names tasks in a table with a row for each of them: `task`, else the usual one."""
+    found = "task" if "task" in columns else _usual(columns, USUAL["task"], "task", table)
+    if found is None:
+        raise InputError(
+            f"no column of {table} looks like the task. Name it with task=...; the columns are "
+            f"{listed(columns, MANY) or 'none'}."
+        )
+    return found
+
+
 def feature_columns(columns: Sequence[str], choices: Columns, file: str) -> tuple[Column, Column | None]:
     """The columns with the states and, where there is one, the actions of a table of features; the others are features.
 
