@@ -13,6 +13,7 @@ from manymotives.errors import InputError
 NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
 LABELLED, SPARSE = "labelled array", "sparse array"
 SPARSE_PARTS = (("data", float), ("indices", np.int64), ("indptr", np.int64))
+ADDED_LATER = {"added later": True}  # of a field: left out where it is the default, so that older files are the same
 RENAMED = {("HMC", "patience"): "max_rounds"}  # settings as files of earlier versions call them, and as they are called
 
 
@@ -35,7 +36,9 @@ def record_of(thing: Any) -> Any:
     """Nested dictionaries, lists and numbers for a frozen object of settings."""
     if is_dataclass(thing) and not isinstance(thing, type):
         return {"kind": type(thing).__name__} | {
-            field.name: record_of(getattr(thing, field.name)) for field in fields(thing)
+            field.name: record_of(getattr(thing, field.name))
+            for field in fields(thing)
+            if not (field.metadata == ADDED_LATER and getattr(thing, field.name) == field.default)
         }
     if is_labelled(thing):
         values, dims, labels = labelled(thing)

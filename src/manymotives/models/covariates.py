@@ -66,9 +66,38 @@ class Covariates(Recorded):
     def __post_init__(self) -> None:
         for name in ("tasks", "names", "values", "levels"):  # lists, where they come from a file
             object.__setattr__(self, name, _tuples(getattr(self, name)))
+        if not self._fits():
+            raise InputError("this file holds covariates whose parts do not fit together.")
 
     def __repr__(self) -> str:
         return f"<covariates {', '.join(self.names)}: {len(self.tasks)} rows>"
+
+    def _fits(self) -> bool:
+        parts = (self.tasks, self.names, self.values, self.levels)
+        if not all(isinstance(part, tuple) for part in parts) or not len(self.names) == len(self.values) == len(
+            self.levels
+        ):
+            return False
+        if not all(isinstance(name, str) for name in (*self.tasks, *self.names)):
+            return False
+        for values, levels in zip(self.values, self.levels):
+            if not isinstance(values, tuple) or len(values) != len(self.tasks) or not isinstance(levels, tuple | None):
+                return False
+            known = {value for value in values if value is not None}
+            if levels is not None and not known <= set(levels):
+                return False
+            kinds = (int, float) if levels is None else (str,)
+            if any(isinstance(value, bool) or not isinstance(value, kinds) for value in (*known, *(levels or ()))):
+                return False
+        return True
+
+    def only(self, used: Sequence[str]) -> "Covariates":
+        """The same with these columns alone."""
+        _check_known(used, self.names)
+        places = [self.names.index(name) for name in used]
+        return Covariates(
+            self.tasks, tuple(used), tuple(self.values[k] for k in places), tuple(self.levels[k] for k in places)
+        )
 
     @classmethod
     def of(cls, table: Any, used: Sequence[str], task: Column | None = None) -> "Covariates":
@@ -76,7 +105,7 @@ class Covariates(Recorded):
         frame = _frame(table)
         columns = _column_names(frame)
         task = task_column(columns, TABLE) if task is None else task
-        _check_known([task] if isinstance(task, str) else list(task), columns)
+        _check_known([task] if isinstance(task, str) or not hasattr(task, "__iter__") else list(task), columns)
         tasks = columns_of(frame, {"task": task}, TABLE)["task"]
         names, values, levels = _read(frame, used, columns)
         if tasks.isna().any():

@@ -138,6 +138,11 @@ class RewardPolicyModel(Model):
 
         Where motives switch, counts [K · M, S, A] of each motive.
         """
+        if self.is_hierarchical and self.sharing.has_covariates:
+            raise InputError(
+                "a population that depends on covariates cannot be fitted yet. Use Hierarchical() without a formula; "
+                "sharing.designs(tasks, parameters) shows the design matrices."
+            )
         belief, environment = split_environment(environment)
         num_motives = len(counts) // len(tasks)
         on = self.reward.on

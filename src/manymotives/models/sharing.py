@@ -1,13 +1,117 @@
 """How tasks relate: what is drawn once for all of them, and what for each."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any
 
-from manymotives.io.records import Recorded
+from manymotives.data.labels import unknown_names
+from manymotives.errors import InputError, quoted
+from manymotives.io.records import ADDED_LATER, Recorded
+from manymotives.models.covariates import Covariates
+from manymotives.models.designs import Design, design_of
+from manymotives.models.formulas import Formula, parsed
+
+MEAN = "1"  # the formula of a population with one mean
+REWARD = "reward"  # its formula is that of every weight of the reward without one of its own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hierarchical(Recorded):
-    """Every task has its own reward and temperature, drawn from one population whose parameters are inferred (MRP)."""
+    """Every task has its own reward and temperature, drawn from one population whose parameters are inferred (MRP).
+
+    Parameters
+    ----------
+    formula
+        On what the location of tasks' parameters depends, in the words of bambi and brms: `"condition + age"`, or one
+        formula for each parameter: `{"reward": "condition", "inverse_temperature": "age + (1 | mouse)"}`, where those
+        not named have `"1"`, one mean.
+    covariates
+        Any data frame, or a mapping of columns, with a row for each task. Kept are the columns that formulas use.
+    task
+        The column of covariates that names tasks, or several that are read as one, such as `["mouse", "condition"]`;
+        None: `task`, or what such columns usually are called.
+    """
+
+    formula: Any = field(default=MEAN, metadata=ADDED_LATER)
+    covariates: Any = field(default=None, metadata=ADDED_LATER)
+    task: InitVar[Any] = None
+
+    def __post_init__(self, task: Any) -> None:
+        object.__setattr__(self, "formula", _checked(self.formula))
+        used = list(dict.fromkeys(name for read in self.formulas.values() for name in read.columns))
+        if used and self.covariates is None:
+            raise InputError(
+                f"Hierarchical: the formula uses {quoted(used[0])}, but there are no covariates. Pass "
+                "covariates=table, with a row for each task."
+            )
+        if self.covariates is None:
+            return
+        if not used:
+            raise InputError("Hierarchical: covariates are given, but no formula uses them. Pass a formula as well.")
+        if isinstance(self.covariates, Covariates):
+            table = self.covariates.only(used)
+        else:
+            table = Covariates.of(self.covariates, used, task)
+        object.__setattr__(self, "covariates", table)
+
+    def __repr__(self) -> str:
+        formula = self.formula if isinstance(self.formula, str) else dict(self.formula)
+        given = [] if self.formula == MEAN else [repr(formula)]
+        return f"Hierarchical({', '.join(given + [f'covariates={self.covariates!r}'] * (self.covariates is not None))})"
+
+    @property
+    def formulas(self) -> dict[str | None, Formula]:
+        """The formula of each parameter; None: of all of them."""
+        if isinstance(self.formula, str):
+            return {None: parsed(self.formula)}
+        return {parameter: parsed(text, parameter) for parameter, text in self.formula}
+
+    @property
+    def has_covariates(self) -> bool:
+        """Whether tasks' parameters depend on anything."""
+        return self.covariates is not None
+
+    def designs(
+        self, tasks: Sequence[Any], parameters: Sequence[str], weights: Sequence[str] = ()
+    ) -> dict[str, Design]:
+        """The design matrix of each parameter.
+
+        Parameters
+        ----------
+        tasks
+            Names of tasks: the rows of each design.
+        parameters
+            What the model infers for each task, such as "reward", "inverse_temperature" and "lapse".
+        weights
+            Names of the reward's parts, such as features; one without a formula of its own has that of "reward".
+        """
+        known = list(dict.fromkeys([*parameters, *weights]))
+        texts = dict.fromkeys(known, self.formula) if isinstance(self.formula, str) else dict(self.formula)
+        unknown = [parameter for parameter in texts if parameter not in known]
+        if unknown:
+            raise InputError(f"Hierarchical: a formula for an {unknown_names(unknown, known, 'parameter')}")
+        owners = {name: REWARD if name in weights and name not in texts else name for name in known}
+        chosen = {name: texts.get(owner, MEAN) for name, owner in owners.items()}
+        made = {text: design_of(text, self.covariates, tasks, parameter=owners[name]) for name, text in chosen.items()}
+        return {name: made[text] for name, text in chosen.items()}
+
+
+def _checked(formula: Any) -> Any:
+    """A formula, or pairs of a parameter and its formula."""
+    if isinstance(formula, Mapping):
+        formula = tuple(formula.items())
+    if not isinstance(formula, list | tuple):
+        parsed(formula)
+        return formula
+    pairs = tuple(tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in formula)
+    if not pairs or any(len(pair) != 2 or not isinstance(pair[0], str) for pair in pairs):
+        raise InputError(
+            "Hierarchical: formula must be text, or a mapping of parameters to formulas, such as "
+            f"{{'reward': 'condition', 'lapse': '1'}}; found {quoted(formula)}."
+        )
+    for parameter, text in pairs:
+        parsed(text, parameter)
+    return pairs
 
 
 @dataclass(frozen=True)
