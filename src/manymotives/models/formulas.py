@@ -77,8 +77,7 @@ def parsed(text: Any, parameter: str | None = None) -> Formula:
             f"formula {quoted(text)} leaves out the intercept, but a population always has its mean. Leave out the 0 "
             "or - 1: effects of a factor are then differences from its first level."
         )
-    terms = tuple(_product(term, text) for term in model.common_terms if not isinstance(term, Intercept))
-    return Formula(text, terms, _groupings(model, text))
+    return Formula(text, _products(model.common_terms, text), _groupings(model, text))
 
 
 def column_names(tree: Any) -> list[str]:
@@ -191,24 +190,37 @@ def _check_response(model: Model, text: str, parameter: str | None) -> None:
 
 def _groupings(model: Model, text: str) -> tuple[Grouping, ...]:
     """Group-specific terms, those of one factor together."""
-    found: dict[Product, list[Any]] = {}
+    factors: dict[frozenset[str], Product] = {}  # lab:mouse is mouse:lab
+    found: dict[frozenset[str], list[Any]] = {}
     for term in model.group_terms:
         assert isinstance(term, GroupSpecificTerm)
         factor = _product(term.factor, text)
         for part in factor:
             if isinstance(part.tree, LazyCall) and part.tree.callee not in FACTORS:
                 raise InputError(f"formula {quoted(text)}: groups are named by a column, not by {quoted(part.name)}.")
-        found.setdefault(factor, []).append(term.expr)
-    for factor, terms in found.items():
+        key = frozenset(part.name for part in factor)
+        factors.setdefault(key, factor)
+        found.setdefault(key, []).append(term.expr)
+    for key, terms in found.items():
         if not any(isinstance(term, Intercept) for term in terms):
             raise InputError(
-                f"formula {quoted(text)} leaves out the intercept of {quoted(product_name(factor))}, but each of its "
-                "members always has one. Leave out the 0."
+                f"formula {quoted(text)} leaves out the intercept of {quoted(product_name(factors[key]))}, but each of "
+                "its members always has one. Leave out the 0."
             )
-    return tuple(
-        Grouping(factor, tuple(_product(term, text) for term in terms if not isinstance(term, Intercept)))
-        for factor, terms in found.items()
-    )
+    return tuple(Grouping(factors[key], _products(terms, text)) for key, terms in found.items())
+
+
+def _products(terms: list[Any], text: str) -> tuple[Product, ...]:
+    """Terms without the intercept, each once, main effects first, as in R; columns in the order of their appearance.
+
+    `formulae` takes a:b and b:a for different terms, and codes a factor by the terms that come before.
+    """
+    every = [_product(term, text) for term in terms if not isinstance(term, Intercept)]
+    ranks: dict[str, int] = {}
+    for part in (part for product in every for part in product):
+        ranks.setdefault(part.name, len(ranks))
+    ordered = [tuple(sorted(product, key=lambda part: ranks[part.name])) for product in every]
+    return tuple(sorted({product_name(product): product for product in ordered}.values(), key=len))
 
 
 def product_name(product: Product) -> str:
