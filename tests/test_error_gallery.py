@@ -10,10 +10,11 @@ import pytest
 import manymotives as mm
 from error_gallery_comparisons import COMPARISONS
 from error_gallery_data import DATA
+from error_gallery_formulas import FORMULAS
 from error_gallery_models import MODELS
 
-GALLERY = DATA | MODELS | COMPARISONS
-assert len(GALLERY) == len(DATA) + len(MODELS) + len(COMPARISONS)  # no name in two of them
+GALLERY = DATA | MODELS | COMPARISONS | FORMULAS
+assert len(GALLERY) == len(DATA) + len(MODELS) + len(COMPARISONS) + len(FORMULAS)  # no name in two of them
 MESSAGES = Path(__file__).with_name("error_messages.txt")
 
 

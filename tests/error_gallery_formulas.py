@@ -1,0 +1,113 @@
+"""The fourth room of the gallery of errors: formulas and covariates."""
+
+import numpy as np
+import pandas as pd
+
+import manymotives as mm
+from error_gallery_data import CHAIN, CHAIN_DATA
+from manymotives.models.covariates import Covariates
+from manymotives.models.designs import design_of
+from manymotives.models.formulas import parsed
+
+MICE = pd.DataFrame(
+    {
+        "task": ["ann", "bob", "cid", "dot", "eve", "fay"],
+        "condition": ["control", "treated"] * 3,
+        "age": [3.0, 4.0, 6.0, 9.0, 11.0, 12.0],
+        "months": [36.0, 48.0, 72.0, 108.0, 132.0, 144.0],
+        "mouse": ["a", "a", "b", "b", "c", "c"],
+        "weight": [20.0, 21.0, None, 22.0, 20.5, 19.0],
+        "dose": ["1", "2", "1.5", "1", "2", "1.5"],
+        "length": [8.0, 9.0, np.inf, 8.0, 9.0, 8.5],
+        "site": "north",
+        "eyes": 2,
+        "born": pd.date_range("2026-01-01", periods=6),
+    }
+)
+TASKS = tuple(MICE["task"])
+TRIALS = pd.DataFrame({"task": ["ann", "bob", "ann"], "age": [3.0, 4.0, 5.0]})
+
+
+def design(formula, covariates=MICE, tasks=TASKS, **options):
+    return design_of(formula, covariates, tasks, **options)
+
+
+def refused(**parts):
+    """Covariates as a spoilt file may hold them."""
+    return Covariates(**{"tasks": ["ann"], "names": ["age"], "values": [[3.0]], "levels": [None]} | parts)
+
+
+FORMULAS = {
+    # ---- the text of a formula
+    "a formula in numbers": lambda: parsed(7),
+    "an empty formula": lambda: parsed(" "),
+    "a formula without an end": lambda: parsed("condition + "),
+    "a formula with a sign of another language": lambda: parsed("condition % age"),
+    "a formula without a sign": lambda: parsed("condition age"),
+    "a formula with a parenthesis too many": lambda: parsed("condition * (age))"),
+    "a formula as long as a book": lambda: parsed("age + " * 200 + "age"),
+    "a formula of nothing but parentheses": lambda: parsed("(" * 300 + "age" + ")" * 300),
+    "a formula of a million terms": lambda: parsed("*".join("abcdefghijklmnopqrst")),
+    "a formula without an intercept": lambda: parsed("0 + condition"),
+    "a group without an intercept": lambda: parsed("(0 + age | mouse)"),
+    "a group without parentheses": lambda: parsed("1 | mouse"),
+    "a group times a column": lambda: parsed("(1 | mouse) * age"),
+    "a group by a function": lambda: parsed("(1 | log(mouse))"),
+    "a number as a term": lambda: parsed("age + 2"),
+    "a power of a column": lambda: parsed("age**2"),
+    "a formula that runs a program": lambda: parsed("os.system('rm')"),
+    "a factor inside arithmetic": lambda: parsed("I(C(condition) + 1)"),
+    "a function of nothing": lambda: parsed("log(2)"),
+    "a function of two": lambda: parsed("log(age, 2)"),
+    "arithmetic with text": lambda: parsed("I(age + 'two')"),
+    "a comparison in a formula": lambda: parsed("I(age > 3)"),
+    "a polynomial of no degree": lambda: parsed("poly(age)"),
+    "a factor of a function": lambda: parsed("C(log(age))"),
+    "another coding of factors": lambda: parsed("C(condition, Sum)"),
+    "an outcome on the left": lambda: parsed("reward ~ condition"),
+    "another outcome on the left": lambda: parsed("lapse ~ condition", "reward"),
+    # ---- tables of covariates
+    "covariates that are no table": lambda: design("age", 7),
+    "covariates of several lengths": lambda: design("age", {"task": ["ann"], "age": [1.0, 2.0]}),
+    "covariates of nobody": lambda: design("age", MICE[["age"]]),
+    "covariates by an unknown column": lambda: design("age", task="rat"),
+    "covariates by a number": lambda: design("age", task=7),
+    "a covariate that is not there": lambda: design("agee"),
+    "a task without covariates": lambda: design("age", tasks=("ann", "gus")),
+    "a row of covariates for nobody": lambda: design("age", MICE.assign(task=[None, *TASKS[1:]])),
+    "a covariate that changes": lambda: design("age", TRIALS, ("ann", "bob")),
+    "a covariate that is missing": lambda: design("weight"),
+    "a covariate that is infinite": lambda: design("length"),
+    "a covariate that is a date": lambda: design("born"),
+    "numbers written as text": lambda: design("dose"),
+    "the logarithm of text": lambda: design("log(condition)"),
+    "the logarithm of zero": lambda: design("log(I(age - 3))"),
+    "covariates that a file spoilt": lambda: refused(values=[[3.0, 4.0]]),
+    # ---- what tasks cannot show
+    "a constant covariate": lambda: design("eyes"),
+    "a factor with one level": lambda: design("site"),
+    "an unknown reference": lambda: design("C(condition, 'contrl')"),
+    "a polynomial of few values": lambda: design("poly(mice, 3)", MICE.assign(mice=[1, 2, 3, 1, 2, 3])),
+    "collinear covariates": lambda: design("condition + age + months"),
+    "a cell that no task is in": lambda: design(
+        "condition * side", MICE.assign(side=["left", "left", "right", "left", "right", "left"])
+    ),
+    "more coefficients than tasks": lambda: design("condition * age * (mouse)"),
+    "a group with one member": lambda: design("(1 | site)"),
+    "a slope that no member shows": lambda: design("(arm | mouse)", MICE.assign(arm=list("aabbaa"))),
+    "members of one name": lambda: design("(1 | lab:mouse)", MICE.assign(lab=["x:y", "x"] * 3, mouse=["z", "y:z"] * 3)),
+    "new tasks of an unknown level": lambda: design("condition").at({"condition": ["sham"]}),
+    "new tasks without a covariate": lambda: design("condition + age").at({"condition": ["control"]}),
+    "new tasks with a gap": lambda: design("age").at({"age": [3.0, None]}),
+    # ---- in a model
+    "a formula without covariates": lambda: mm.Hierarchical("age"),
+    "covariates without a formula": lambda: mm.Hierarchical(covariates=MICE),
+    "formulas that are no mapping": lambda: mm.Hierarchical(["age"], MICE),
+    "a formula for an unknown parameter": lambda: mm.Hierarchical({"laps": "age"}, MICE).designs(
+        TASKS, ["reward", "inverse_temperature", "lapse"]
+    ),
+    "a fit with covariates": lambda: mm.fit(
+        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE)), CHAIN, CHAIN_DATA, progress=False
+    ),
+    "covariates of optimal policies": lambda: mm.PolicyOptimalityModel(sharing=mm.Hierarchical("age", MICE)),
+}
