@@ -71,7 +71,7 @@ FORMULAS = {
     "covariates of several lengths": lambda: design("age", {"task": ["ann"], "age": [1.0, 2.0]}),
     "covariates of nobody": lambda: design("age", MICE[["age"]]),
     "covariates by an unknown column": lambda: design("age", task="rat"),
-    "covariates by a number": lambda: design("age", task=7),
+    "covariates by a number": lambda: mm.Hierarchical("age", MICE, task=7),
     "a covariate that is not there": lambda: design("agee"),
     "a task without covariates": lambda: design("age", tasks=("ann", "gus")),
     "a row of covariates for nobody": lambda: design("age", MICE.assign(task=[None, *TASKS[1:]])),

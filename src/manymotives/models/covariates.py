@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from manymotives.data.labels import unknown_names
-from manymotives.data.tables import Column, columns_of
+from manymotives.data.tables import columns_of
 from manymotives.errors import InputError, quoted
 from manymotives.io.columns import task_column
 from manymotives.io.records import Recorded
@@ -100,23 +100,19 @@ class Covariates(Recorded):
         )
 
     @classmethod
-    def of(cls, table: Any, used: Sequence[str], task: Column | None = None) -> "Covariates":
+    def of(cls, table: Any, used: Sequence[str], task: Any = None) -> "Covariates":
         """The columns that are used, each different row once. `task`: the column, or columns, that name tasks."""
         frame = _frame(table)
         columns = _column_names(frame)
         task = task_column(columns, TABLE) if task is None else task
         _check_known([task] if isinstance(task, str) or not hasattr(task, "__iter__") else list(task), columns)
         tasks = columns_of(frame, {"task": task}, TABLE)["task"]
-        names, values, levels = _read(frame, used, columns)
         if tasks.isna().any():
             raise InputError(f"a row of {TABLE} names no task.")
-        rows = list(dict.fromkeys(zip(map(level_name, tasks), *values)))
-        return cls(
-            tuple(row[0] for row in rows),
-            names,
-            tuple(tuple(row[1 + k] for row in rows) for k in range(len(names))),
-            levels,
-        )
+        found = _found(frame, used)
+        different = ~pd.concat([tasks, found], axis=1).set_axis(range(1 + len(used)), axis=1).duplicated()
+        values, levels = _plain(found[different], _orders(frame))
+        return cls(tuple(map(level_name, tasks[different])), tuple(used), values, levels)
 
     def rows(self, tasks: Iterable[Any], used: Sequence[str]) -> Rows:
         """One row for each task."""
@@ -148,9 +144,9 @@ class Covariates(Recorded):
 def new_rows(table: Any, used: Sequence[str]) -> Rows:
     """Every row of a table, in its order; it needs no column of tasks."""
     frame = _frame(table)
-    names, values, levels = _read(frame, used, _column_names(frame))
+    values, levels = _plain(_found(frame, used), _orders(frame))
     where = tuple(f"row {row} (rows count from 0)" for row in range(len(frame)))
-    return _complete(Rows(where, dict(zip(names, values)), dict(zip(names, levels))))
+    return _complete(Rows(where, dict(zip(used, values)), dict(zip(used, levels))))
 
 
 def level_name(value: Any) -> str:
@@ -207,18 +203,18 @@ def _check_known(wanted: Sequence[Any], columns: Sequence[str]) -> None:
         raise InputError(f"covariates: {unknown_names(unknown, columns, 'column')}")
 
 
-Read = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...], tuple[tuple[str, ...] | None, ...]]
+def _found(frame: Any, used: Sequence[str]) -> pd.DataFrame:
+    """The columns that are used, as pandas."""
+    _check_known(used, _column_names(frame))
+    return columns_of(frame, {name: name for name in used}, TABLE) if used else pd.DataFrame()
 
 
-def _read(frame: Any, used: Sequence[str], columns: Sequence[str]) -> Read:
-    """Names, values and levels of the columns that are used."""
-    _check_known(used, columns)
-    if not used:
-        return (), (), ()
-    found = columns_of(frame, {name: name for name in used}, TABLE)
-    keeps_order = _orders(frame)
-    read = [_column(found[name], name, keeps_order(name)) for name in used]
-    return tuple(used), tuple(values for values, _ in read), tuple(levels for _, levels in read)
+def _plain(
+    found: pd.DataFrame, keeps_order: Callable[[str], bool]
+) -> tuple[tuple[tuple[Any, ...], ...], tuple[tuple[str, ...] | None, ...]]:
+    """Values and levels of columns."""
+    read = [_column(found[name], name, keeps_order(name)) for name in map(str, found)]
+    return tuple(values for values, _ in read), tuple(levels for _, levels in read)
 
 
 def _orders(frame: Any) -> Callable[[str], bool]:
