@@ -8,8 +8,6 @@ float64, so that plans and adjoints are as accurate as with others, unless the d
 float32 reduce nothing (`LARGEST_DISCOUNT`). Rewards that still have no plan are left to `factors`, one at a time.
 """
 
-import math
-
 import numpy as np
 
 from manymotives.jit import inner
@@ -21,6 +19,7 @@ from manymotives.planning.simd import (
     fused,
     load,
     load_single,
+    logarithm,
     spread,
     spread_from,
     store,
@@ -144,10 +143,7 @@ def _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, l
             inverse = one / total
             for a in range(num_actions):
                 store(policy, pair + a, load(policy, pair + a) * inverse)
-            store(rest, s, total)
-            for lane in range(WIDTH):
-                rest[s, lane] = math.log(rest[s, lane])
-            best = best + load(rest, s) / c
+            best = best + logarithm(total) / c
         else:
             left = one
             for a in range(num_actions):
