@@ -170,7 +170,8 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     policy, w, work = lane_array(num_states * num_actions), lane_array(num_states), lane_array(num_states)
     arrived, rest = lane_array(num_states), lane_array(num_states)
     before, sizes, has_converged = np.full(WIDTH, np.inf), lane_array(3), np.zeros(WIDTH, dtype=np.bool_)
-    arrived[:] = 0.0
+    for s in range(num_states):
+        store(arrived, s, spread(0.0))
     for pair in range(len(policy)):
         s, a = pair // num_actions, pair % num_actions
         for lane in range(WIDTH):
@@ -180,8 +181,9 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             if flow != 0.0:
                 for k in range(indptr[pair], indptr[pair + 1]):
                     arrived[indices[k], lane] += probabilities[k] * flow
-    rest[:] = arrived
-    w[:] = 0.0
+    for s in range(num_states):
+        store(rest, s, load(arrived, s))
+        store(w, s, spread(0.0))
     if holder[slot] != first:
         _factorise_lanes(world, policy, factors, slot, work)
         holder[slot] = first
