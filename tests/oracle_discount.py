@@ -45,13 +45,15 @@ def scaled_action_values(transitions: Array, discounts: Array, scaled: Array, so
     end = scaled[:, :, 0]  # the value of a terminal state
 
     def backup(values: Array) -> Array:
-        later = np.einsum("sat,bt->bsa", transitions, values)
+        later = (values @ transitions.reshape(-1, states).T).reshape(scaled.shape)
         return np.where(available, scaled + discounts[:, None, None] * later, -np.inf)
 
     def best(action_values: Array) -> Array:
         filled = np.where(is_terminal[:, None], end[:, :, None], action_values)
-        found = special.logsumexp(filled, axis=2) if soft else filled.max(axis=2)
-        return np.where(is_terminal, end, found)
+        top = filled.max(axis=2)
+        if soft:
+            top += np.log(np.exp(filled - top[:, :, None]).sum(axis=2))
+        return np.where(is_terminal, end, top)
 
     values = best(backup(np.zeros_like(end)))
     chosen = np.zeros(end.shape, int)
@@ -67,7 +69,7 @@ def scaled_action_values(transitions: Array, discounts: Array, scaled: Array, so
             policy = np.zeros_like(action_values)
             np.put_along_axis(policy, chosen[:, :, None], 1.0, 2)
         policy[:, is_terminal] = 0.0
-        chain = np.einsum("bsa,sat->bst", policy, transitions)
+        chain = (policy.swapaxes(0, 1) @ transitions).swapaxes(0, 1)  # [B, S, S]
         matrix = np.broadcast_to(np.eye(states), chain.shape) - discounts[:, None, None] * chain
         if soft:
             solved = values + np.linalg.solve(matrix, (improved - values)[..., None])[..., 0]

@@ -75,11 +75,11 @@ def task_log_likelihoods(environments: Sequence[Environment], weights: Array, te
 
 
 def marginal_log_likelihoods(
-    environments: Sequence[Environment], weights: Array, prior: Prior, soft: bool
+    environments: Sequence[Environment], weights: Array, prior: Prior, soft: bool, temperature_nodes: int = 35
 ) -> tuple[Array, Array]:
     """log L_m(θ) [B, M] with log c integrated out, and the mean and mean square of log c given θ [2, B, M]."""
     location, scale = prior.log_temperature
-    z = np.linspace(-REACH, REACH, 69) if scale > 0 else np.zeros(1)
+    z = np.linspace(-REACH, REACH, temperature_nodes) if scale > 0 else np.zeros(1)
     log_masses = -(z**2) / 2 - special.logsumexp(-(z**2) / 2)
     nodes = location + scale * z
     found = np.stack(

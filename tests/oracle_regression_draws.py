@@ -50,7 +50,7 @@ def population(
         nonlocal used
         count = int(np.prod(shape))
         used += count
-        return normals[:, used - count : used].reshape(-1, *shape)
+        return normals[:, used - count : used].reshape(len(normals), *shape)
 
     found["mean"] = prior.mean_location + prior.mean_scale * take(size)
     found["scale"] = prior.scale * np.abs(take(size))
@@ -79,8 +79,8 @@ def nested_posterior(
     soft: bool,
     groups: Array | None = None,  # [L, M]
     probabilities: tuple[float, ...] = PROBABILITIES,
-    log2_draws: int = 13,
-    scramblings: int = 8,
+    log2_draws: int = 11,
+    scramblings: int = 32,
     points: int = 161,
     reach: float = 10.0,  # the grid of each weight is from −reach to reach
     seed: int = 0,
@@ -89,6 +89,7 @@ def nested_posterior(
 
     Z_m is the integral of Normal(θ; η, s) against L_m, interpolated linearly between nodes h apart; that widens the
     normal by h² / 6, which is taken off s² where it can be: errors are O(h⁴), and O(h²) where s < .4 h.
+    With priors of scale 1, they are about 2e−4 of means of weights at h = .125, and 2e−3 at h = .25.
     """
     groups = np.zeros((0, len(covariates)), int) if groups is None else groups
     size = environments[0].features.shape[-1]
