@@ -31,7 +31,7 @@ def log_policies(
     available: Array | None = None,  # [S, A]
 ) -> Array:
     """log π [B, S, A]; 0 where an action is not available, so that it does not count."""
-    scaled = rewards * inverse_temperatures[:, None, None]  # c Q is linear in c r under both rules
+    scaled = rewards * inverse_temperatures[:, None, None]  # under both rules c Q depends on c r alone
     available = np.ones(transitions.shape[:2], bool) if available is None else available
     action_values = scaled_action_values(transitions, discounts, scaled, soft, available)
     logits = np.where(available.any(axis=1, keepdims=True), action_values, 0.0)
@@ -156,9 +156,9 @@ def discount_posterior(
 ) -> DiscountPosterior:
     """γ ~ Beta(beta), θ_d ~ Normal(weight_means_d, weight_scales_d), r = features θ, on a product grid.
 
-    The grid is uniform in logit γ between prior tails of 1e−13, and in θ_d within 7.5 scales; weights are equal
-    (trapezoid rule: exact to rounding for smooth densities once the spacing is below a standard deviation; under
-    Softmax the error falls with the square of the spacing).
+    The grid is uniform in logit γ between prior tails of 1e−13 (and below 1 − 1e−7), in θ_d within 7.5 scales;
+    weights are equal (trapezoid rule: exact to rounding for smooth densities once the spacing is below a standard
+    deviation; under Softmax the error falls with the square of the spacing).
     """
     first, second = beta
     low = special.logit(np.maximum(special.betaincinv(first, second, 1e-13), 1e-12))
