@@ -118,12 +118,12 @@ def on_device(target: Target, device: str, chains: int, warmup: int) -> tuple[xr
 
 def compiled(target: Target) -> tuple[xr.Dataset, dict[str, float]]:
     """The same of four chains on the processor: 500 sweeps of warm-up, then 2 × 1 000 draws, two sweeps each."""
-    method = mm.HMC(chains=4, draws=1000, warmup=500, thin=2)
+    method, count = mm.HMC(chains=4, draws=1000, warmup=500, thin=2), 1000
     clock = [time.perf_counter()]
-    state, begun = method.advance(method.init(target, 0), method.draws, Progress(False))
+    state, begun = method.advance(method.init(target, 0), count, Progress(False))
     assert state is not None
     clock.append(time.perf_counter())
-    _, more = method.advance(state, method.draws, Progress(False))
+    _, more = method.advance(state, count, Progress(False))
     clock.append(time.perf_counter())
     first, second = (float(spent) for spent in np.diff(clock))
     found = watched(target, begun.followed_by(more))

@@ -20,7 +20,7 @@ from arviz_stats import ess, rhat
 
 import manymotives as mm
 from benchmarks.harness import Record, machine, peak_memory
-from manymotives.inference import Progress
+from manymotives.inference import Progress, suited
 from manymotives.inference.many_chains.hmc import on
 from manymotives.posterior.labelling.reward_policy import watched_reward_policy
 
@@ -68,14 +68,15 @@ def fitted(
     """Run until converged, in rounds of `method.draws`; print a line, add a row. Returns draws, seconds, bulk ESS."""
     model, environment, demonstrations = made
     target = model.bind(environment, demonstrations)
+    sized = suited(method, target)
     begin = time.perf_counter()
-    state, draws = method.advance(method.init(target, seed), method.draws, Progress(False))
+    state, draws = sized.advance(sized.init(target, seed), sized.draws, Progress(False))
     spent, rounds = time.perf_counter() - begin, 1
     figures = worst(watched_reward_policy(draws, model, target, demonstrations))
-    while not good(figures) and rounds < method.max_rounds:
+    while not good(figures) and rounds < sized.max_rounds:
         begin = time.perf_counter()
         assert state is not None
-        state, more = method.advance(state, method.draws, Progress(False))
+        state, more = sized.advance(state, sized.draws, Progress(False))
         draws = draws.followed_by(more)
         spent += time.perf_counter() - begin
         rounds += 1

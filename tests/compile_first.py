@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 import manymotives as mm
+from manymotives.fitting.compilation import compile_beside_sampler, compile_sampler
 
 SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
@@ -22,10 +23,14 @@ METHODS = {
 
 
 def main(part: str) -> None:
+    if part == "hmc":  # at first, each process compiles what the other does not, and finds the rest on disk later
+        compile_beside_sampler()
+    else:
+        compile_sampler()
     environment = mm.worlds.Chain(states=3, discount=0.9)
     rewards = np.random.default_rng(0).dirichlet(np.ones(3), size=2)
     demonstrations = mm.simulate(environment, rewards, mm.Softmax(inverse_temperature=3.0), steps=5, seed=0)
-    if part == "others":  # first what the other process does not need: what both need is on disk by then
+    if part == "others":
         mm.simulate(environment, rewards, mm.worlds.ModelBasedLearner(), steps=5, seed=0)
         mm.evaluate(environment, np.full((3, 2), 0.5), rewards)
         mm.baselines.policy_walk(environment, demonstrations, method=mm.Metropolis(draws=10))

@@ -8,6 +8,7 @@ import manymotives as mm
 import oracles
 import oracles_worlds
 from manymotives.models.likelihood import exponentials, shortfalls, softmax_log_likelihood, weights_workspace
+from manymotives.planning.simd import WIDTH, load, logarithm, store
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
@@ -83,3 +84,19 @@ def test_sixteen_exponentials_at_once():
     np.testing.assert_array_max_ulp(found[~np.isnan(x)], expected[~np.isnan(x)], maxulp=2)
     assert np.isnan(found[np.isnan(x)]).all()
     assert found[x == 0].tolist() == [1.0, 1.0]
+
+
+@njit
+def _logarithms(x, found):
+    for row in range(len(x) // WIDTH):
+        store(found, row, logarithm(load(x, row)))
+
+
+def test_sixteen_logarithms_at_once():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(1, 8, 800), 1 + 10 ** rng.uniform(-16, 0, 400), 10 ** rng.uniform(-300, 300, 400)])
+    x[0] = 1.0
+    found = np.empty_like(x)
+    _logarithms(x, found)
+    np.testing.assert_array_max_ulp(found, np.log(x), maxulp=3)
+    assert found[0] == 0.0

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import manymotives
-from manymotives.jit import CacheIndex, digest_of_sources
+from manymotives.jit import CacheIndex, compiled, digest_of_sources, inner, inner_any_order
 
 SOURCES = Path(manymotives.__file__).parent
 
@@ -74,3 +75,33 @@ def test_an_index_of_classes_that_have_moved_is_as_good_as_none(entries, tmp_pat
     assert index.load("key") is None
     index.save("key", [1, 2])
     assert CacheIndex(str(tmp_path), "sweeps.draws", source_stamp="now").load("key") == [1, 2]
+
+
+@inner_any_order
+def total_of(x):
+    total = 0.0
+    for each in x:
+        total += each
+    return total
+
+
+@inner
+def root_of_total(x):
+    total = total_of(x)
+    if total < 0.0:
+        raise ValueError("a negative total")
+    print("total", total)
+    return np.sqrt(total)
+
+
+@compiled
+def two_roots(x, y):
+    return root_of_total(x) + root_of_total(y), total_of(x)
+
+
+def test_inner_functions_run_in_those_that_call_them(capfd):
+    """Though they have no machine code of their own: results, errors and what they print."""
+    assert two_roots(np.ones(4), np.full(3, 3.0)) == (5.0, 4.0)
+    assert capfd.readouterr().out.split() == ["total", "4.0", "total", "9.0"]
+    with pytest.raises(ValueError, match="a negative total"):
+        two_roots(np.ones(4), -np.ones(4))

@@ -49,7 +49,7 @@ def examine(
     seed: int, index: int, size: dict[str, int], methods: tuple[str, ...], *, suspicious: float = LARGEST_Z
 ) -> dict[str, Any]:
     """Everything about one specimen, as what JSON can hold. Quantities with |z| > `suspicious` are looked at again."""
-    one = specimen(seed, index)
+    one = specimen(seed, index, gaussian=LAPLACE in methods)
     record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "pairs": {}, "seconds": {}}
     reach = log_reach(one.world, one.model, one.data, np.random.default_rng([seed, index, 1]))
     drawn: dict[str, dict[str, np.ndarray]] = {}

@@ -43,12 +43,6 @@ def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -
     return mm.HMC(**size, max_rounds=1) if name in ("HMC", LAPLACE) else getattr(mm, name)(**size)
 
 
-def can_be_large(model: Model) -> bool:
-    """Whether HMC would have chains around a Laplace approximation for it, were it large."""
-    known = not isinstance(model.inverse_temperature, Distribution) and not isinstance(model.lapse, Distribution)
-    return model.reward.kind == "Normal" and known
-
-
 @contextmanager
 def taken_for_large(is_so: bool) -> Iterator[None]:
     """HMC as in large environments, and with many coordinates."""

@@ -14,6 +14,7 @@ from zoo_checks import Data
 from zoo_oracle import Distribution, Draws, Model, World, num_coordinates, prior_draws, rewards_of_pairs
 
 SPREADS = (0.0, 0.0, 0.0, 0.01, 0.1, 1.0)  # between tasks; subjects who are alike are the ordinary case
+TEMPERATURES = (0.5, 1.0, 3.0, 8.0)  # inverse ones
 CHOICES = (1, 2, 5, 20, 60, 60, 150, 400)  # of a task
 
 
@@ -53,11 +54,11 @@ class Specimen:
         )
 
 
-def specimen(seed: int, index: int) -> Specimen:
-    """Number `index` of the zoo with this seed."""
+def specimen(seed: int, index: int, gaussian: bool = False) -> Specimen:
+    """Number `index` of the zoo with this seed, or of its Gaussian rewards at a known temperature."""
     rng = np.random.default_rng([seed, index])
     world = _world(rng)
-    model = _model(rng, world)
+    model = _model(rng, world, gaussian)
     num_tasks = int(rng.integers(1, 7))
     spread = float(rng.choice(SPREADS))
     truth = _truth(rng, world, model, num_tasks, spread)
@@ -106,9 +107,9 @@ def _world(rng: np.random.Generator) -> World:
 # ---- models --------------------------------------------------------------------------------------------------
 
 
-def _model(rng: np.random.Generator, world: World) -> Model:
+def _model(rng: np.random.Generator, world: World, gaussian: bool) -> Model:
     on = "state" if rng.random() < 0.7 else "state_action"
-    kind = rng.choice(["Dirichlet", "Beta", "Gaussian", "features"])
+    kind = rng.choice(["Gaussian", "features"] if gaussian else ["Dirichlet", "Beta", "Gaussian", "features"])
     features = None
     if kind == "features":
         shape = world.available.shape[: 1 if on == "state" else 2]
@@ -126,8 +127,8 @@ def _model(rng: np.random.Generator, world: World) -> Model:
         on=on,
         features=features,
         foresees_errors=bool(rng.random() < 0.5),
-        inverse_temperature=_inverse_temperature(rng),
-        lapse=_lapse(rng),
+        inverse_temperature=float(rng.choice(TEMPERATURES)) if gaussian else _inverse_temperature(rng),
+        lapse=float(rng.choice([0.0, 0.0, 0.1])) if gaussian else _lapse(rng),
         sharing=str(rng.choice(["Hierarchical", "Hierarchical", "Pooled", "Separate"])),
     )
 
@@ -159,7 +160,7 @@ def _real(rng: np.random.Generator, size: int | None) -> Any:
 def _inverse_temperature(rng: np.random.Generator) -> Any:
     kind = rng.choice(["number", "Gamma", "LogNormal", "HalfNormal"], p=[0.3, 0.3, 0.3, 0.1])
     if kind == "number":
-        return float(rng.choice([0.5, 1.0, 3.0, 8.0]))
+        return float(rng.choice(TEMPERATURES))
     hyper = rng.random(2) < 0.5
     if kind == "Gamma":
         shape = Distribution("Gamma", (2.0, 0.5)) if hyper[0] else float(rng.choice([1.0, 4.0]))

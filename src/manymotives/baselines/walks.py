@@ -39,7 +39,9 @@ def walk_on(
     new_actions, new_inverse = actions.copy(), inverse.copy()
     _evaluate(reward, new_actions, new_inverse, trial)
     _improve(world, reward, new_actions, new_inverse, trial, q)
-    actions[:], inverse[:], value[:] = new_actions, new_inverse, trial
+    _copy(new_actions, new_inverse, actions, inverse)
+    for t in range(num_states):
+        value[t] = trial[t]
     height = _height(q, counts, temperature, normalised)
     taken = 0
     for step in range(len(uniforms)):
@@ -55,8 +57,7 @@ def walk_on(
             backup(world, reward, trial, q)
             holds = _is_optimal(q, actions, trial)
             if not holds:
-                new_actions[:] = actions
-                new_inverse[:] = inverse
+                _copy(actions, inverse, new_actions, new_inverse)
                 planned = _improve(world, reward, new_actions, new_inverse, trial, q)
             found = _height(q, counts, temperature, normalised)
             gained = found - height
@@ -68,16 +69,25 @@ def walk_on(
                 grid[k] += move
                 height = found
                 taken += 1
-                value[:] = trial
+                for t in range(num_states):
+                    value[t] = trial[t]
                 if not holds:
-                    actions[:] = new_actions
-                    inverse[:] = new_inverse
+                    _copy(new_actions, new_inverse, actions, inverse)
             else:
                 reward[s, a] = before
         if (step + 1) % thin == 0:
             for c in range(size):
                 draws[step // thin, c] = spacing * grid[c]
     return taken
+
+
+@inner
+def _copy(actions, inverse, to_actions, to_inverse):
+    """A policy and its W; in loops, which compile in less time than assignments of whole arrays."""
+    for s in range(len(actions)):
+        to_actions[s] = actions[s]
+        for t in range(len(actions)):
+            to_inverse[s, t] = inverse[s, t]
 
 
 @inner

@@ -33,18 +33,28 @@ def compile_first() -> None:
     quiet: dict[str, Any] = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
     beside = subprocess.Popen([sys.executable, "-m", "manymotives.fitting.compilation"], **quiet)
     try:
-        target = _example()
-        plan(target.environment, np.zeros(target.environment.num_states))
-        chain = MarkovChain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
-        hyper, tasks, _ = starting_point(target, np.random.default_rng(0))
-        noncentred_draws(chain.layout, hyper[None], tasks[None])
-        target.log_prior(hyper[None], tasks[None])
+        compile_beside_sampler()
         beside.wait(LONGEST)
     except subprocess.TimeoutExpired:
         pass
     finally:
         beside.kill()
         beside.wait()
+
+
+def compile_beside_sampler() -> None:
+    """Compile what `HMC()` needs beside the sampler's own loops."""
+    target = _example()
+    plan(target.environment, np.zeros(target.environment.num_states))
+    chain = MarkovChain(hamiltonian_draws, target, target.num_coordinates, np.random.SeedSequence(0))
+    hyper, tasks, _ = starting_point(target, np.random.default_rng(0))
+    noncentred_draws(chain.layout, hyper[None], tasks[None])
+    target.log_prior(hyper[None], tasks[None])
+
+
+def compile_sampler() -> None:
+    """Compile the sampler's own loops."""
+    hamiltonian_draws.compile(sampler_signature())
 
 
 def is_compiled() -> bool:
@@ -81,4 +91,4 @@ def _example() -> Target:
 
 
 if __name__ == "__main__":
-    hamiltonian_draws.compile(sampler_signature())
+    compile_sampler()

@@ -11,7 +11,7 @@ from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_e
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
-from manymotives.inference import HMC, Method, Progress
+from manymotives.inference import HMC, Method, Progress, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import Mixing, mixing, parts_of
 from manymotives.io.records import record_of, recorded_kinds
@@ -54,6 +54,7 @@ class Run:
         self.target = model.bind(self.belief or self.environment, demonstrations)
         self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
         self.start: Posterior | None = None  # an earlier part of the run
+        self.method = suited(self.method, self.target)
         self.state = self.method.init(self.target, self.seed)
         self.draws: Any = None  # since `start`
 

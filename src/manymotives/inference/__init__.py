@@ -1,6 +1,6 @@
 """Ways to sample from a posterior: one algorithm, one file, the same skeleton."""
 
-from manymotives.inference.draws import Draws, Method, OptimalityDraws, RunState, sample
+from manymotives.inference.draws import Draws, Method, OptimalityDraws, RunState, sample, suited
 from manymotives.inference.empirical_bayes import EmpiricalBayes
 from manymotives.inference.gibbs import Gibbs
 from manymotives.inference.hmc import HMC
@@ -25,4 +25,5 @@ __all__ = [
     "Progress",
     "RunState",
     "sample",
+    "suited",
 ]

@@ -84,7 +84,7 @@ class Method(Protocol):
     is_markov_chain: ClassVar[bool]  # draws depend on each other: R-hat and effective sample size mean something
 
     @property
-    def draws(self) -> int: ...
+    def draws(self) -> int | None: ...
 
     def init(self, target: Any, seed: int) -> RunState:
         """Where a run begins; what cannot be sampled from is refused here."""
@@ -100,7 +100,13 @@ class Method(Protocol):
 
 def sample(method: Method, target: Any, *, seed: int, progress: Progress | None = None) -> Any:
     """A run from its beginning to the number of draws that the method's settings say."""
-    return method.advance(method.init(target, seed), method.draws, progress or Progress(False))[1]
+    sized = suited(method, target)
+    return sized.advance(sized.init(target, seed), sized.draws, progress or Progress(False))[1]
+
+
+def suited(method: Any, target: Any) -> Any:
+    """A method with the sizes for a target, where it leaves them open."""
+    return method.suited_to(target) if hasattr(method, "suited_to") else method
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def check_normal(target: Target) -> None:
     """Refuse what EM has no formulas for."""
     layout = target.layout
     means = layout.hyper_families[layout.source[:, 0][layout.source[:, 0] >= 0]]
-    if (layout.families != NORMAL).any() or (means != NORMAL).any() or layout.features.is_dense:
+    if (layout.families != NORMAL).any() or (means != NORMAL).any() or layout.smooth.exist:
         raise InputError(
             "EmpiricalBayes() finds motives that switch where rewards are GaussianReward() and inverse temperature and "
             "lapse are known. Use HMC() or Gibbs() for others."

@@ -100,7 +100,7 @@ class FisherInformation:
         elif len(pairs) <= features.shape[1]:  # as many transposed systems as there are rows, or else …
             values = self._solved_many(task, self.transitions[pairs].toarray().T, "T").T
             if self.on_pairs:
-                values = (values[:, :, None] * self.followed[task]).reshape(len(pairs), -1)
+                values = (values[:, :, None] * self.followed[task]).reshape(len(pairs), cells)
             slopes = (slopes + values) @ features
         else:  # … as many as there are coordinates
             received = features
@@ -109,9 +109,10 @@ class FisherInformation:
                 received = sp.csr_array((self.followed[task].ravel(), (rows // num_actions, rows))) @ features
             values = self._solved_many(task, _dense(received), "N")
             slopes = slopes @ features + self.transitions[pairs] @ values
-        slopes = self.temperature[task, 0, 0] * _dense(slopes).reshape(len(states), num_actions, -1)
+        shape = (len(states), num_actions, features.shape[1])  # in full: a task may have made no choice
+        slopes = self.temperature[task, 0, 0] * _dense(slopes).reshape(shape)
         slopes -= np.einsum("sa,sad->sd", self.intended[task, states], slopes)[:, None]
-        return (self.root[task, states][:, :, None] * slopes).reshape(len(pairs), -1)
+        return (self.root[task, states][:, :, None] * slopes).reshape(len(pairs), shape[2])
 
     def _features(self) -> Any:
         """Φ [S·(1 or A), D]."""

@@ -7,12 +7,14 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
-from manymotives.inference.mcmc.chains import advance_chains
+from manymotives.inference.mcmc.chains import MarkovChain, advance_chains
 from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
+
+SIZES = ("draws", "warmup", "thin")  # that may be left open
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class HMC(Recorded):
     ----------
     chains, draws
         `draws` of each chain are kept from each round. Four chains, so that their disagreement can be seen (R-hat).
+        None: 250, or 150 around a Laplace approximation, where every draw is dear and nearly independent.
     warmup
-        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed.
+        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed. None: as many
+        as there are draws by default.
     thin
-        Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one for Gaussian
-        rewards of many coordinates or states, whose trajectories are long (docs/decisions/0019).
+        Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one around a Laplace
+        approximation.
     max_rounds
         `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
         in its bulk and in its tails; at most this many. Rounds are short, so that easy problems end in seconds.
@@ -43,8 +47,8 @@ class HMC(Recorded):
     """
 
     chains: int = 4
-    draws: int = 250
-    warmup: int = 250
+    draws: int | None = None
+    warmup: int | None = None
     thin: int | None = None
     max_rounds: int = 20
     device: Any = None
@@ -53,22 +57,30 @@ class HMC(Recorded):
     is_markov_chain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_counts(self, "chains", "draws", "warmup", *(() if self.thin is None else ("thin",)), "max_rounds")
+        left_open = [name for name in SIZES if getattr(self, name) is None]
+        checked_counts(self, *(name for name in ("chains", *SIZES, "max_rounds") if name not in left_open))
+
+    def suited_to(self, target: Target) -> "HMC":
+        """With the sizes that chains of this target have by default, where they were left open."""
+        kind = MarkovChain if self.device is not None else chain_for(target)
+        default = {"draws": kind.draws, "warmup": kind.draws, "thin": kind.thin}
+        return replace(self, **{name: value for name, value in default.items() if getattr(self, name) is None})
 
     def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
             check_moves_rewards_alone(self, target)
             if any(block.over == "group" or block.name == "residual_scale" for block in target.blocks):
                 raise InputError("HMC: scales that weights have in common are not for devices yet. Use device=None.")
-            if target.layout.features.is_dense:
+            if target.layout.smooth.exist:
                 raise InputError("HMC: SmoothReward() is not for devices yet. Use device=None.")
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
+        settings: Any = self.suited_to(state.target)
         if self.device is None:
             kind = chain_for(state.target)
             size = state.target.num_coordinates
-            return advance_chains(hamiltonian_draws, self, size, state, draws, progress, kind)
+            return advance_chains(hamiltonian_draws, settings, size, state, draws, progress, kind)
         if state.arrays:
             raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
-        return None, run_on_device(state.target, replace(self, draws=draws), self.device, state.seed, progress)
+        return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)

@@ -1,12 +1,15 @@
 """Features as rows of a sparse matrix: most are zero where there are many, such as one for each pair of states.
 
-Eigenvectors have no zeros: their rows are full, and loops over them need not look up columns.
+Eigenvectors have no zeros, nor have many radial features: their rows are full, and loops need not look up columns.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+FULL = 0.5  # share of entries from which on zeros are kept …
+MANY = 100_000  # … if there are so many: fewer take no time, and go on giving the same numbers to the last bit
 
 
 class Features(NamedTuple):
@@ -19,7 +22,7 @@ class Features(NamedTuple):
     is_dense: bool  # rows are full, and `column` is empty
 
     @classmethod
-    def of(cls, matrix: Any) -> "Features":
+    def of(cls, matrix: Any, *, may_be_dense: bool = False) -> "Features":
         """From a sparse matrix [cells, K], or a dense one whose zeros are kept; None: no features."""
         if matrix is None:
             return cls(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), 0, False)
@@ -29,6 +32,8 @@ class Features(NamedTuple):
             return cls(begin, np.empty(0, dtype=np.int64), matrix.astype(float).ravel(), width, True)
         rows = sp.csr_array(matrix)
         rows.sum_duplicates()
+        if may_be_dense and rows.nnz >= max(MANY, FULL * rows.shape[0] * rows.shape[1]):
+            return cls.of(rows.toarray())
         begin, column = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         return cls(begin, column, rows.data.astype(float), rows.shape[1], False)
 

@@ -166,7 +166,7 @@ class RewardPolicyModel(Model):
             num_rewards=num_rewards,
             link=self.reward.link,
             reward_index=np.flatnonzero(exists) if features is None else np.arange(num_rewards),
-            features=Features.of(features),
+            features=Features.of(features, may_be_dense=on == "state" and isinstance(self.reward, GaussianReward)),
             temperature=temperature,
             lapse=lapse,
             is_soft=self.choice.is_soft,

@@ -99,7 +99,8 @@ def _filled(indptr, indices, most):
         begin = starts[i]
         if begin + size > len(filled):
             longer = np.empty(2 * len(filled) + size, dtype=np.uint32)
-            longer[:begin] = filled[:begin]
+            for e in range(begin):
+                longer[e] = filled[e]
             filled = longer
         end, waiting = begin + 1, 0
         filled[begin] = i

@@ -8,8 +8,6 @@ float64, so that plans and adjoints are as accurate as with others, unless the d
 float32 reduce nothing (`LARGEST_DISCOUNT`). Rewards that still have no plan are left to `factors`, one at a time.
 """
 
-import math
-
 import numpy as np
 
 from manymotives.jit import inner
@@ -21,6 +19,7 @@ from manymotives.planning.simd import (
     fused,
     load,
     load_single,
+    logarithm,
     spread,
     spread_from,
     store,
@@ -144,10 +143,7 @@ def _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, l
             inverse = one / total
             for a in range(num_actions):
                 store(policy, pair + a, load(policy, pair + a) * inverse)
-            store(rest, s, total)
-            for lane in range(WIDTH):
-                rest[s, lane] = math.log(rest[s, lane])
-            best = best + load(rest, s) / c
+            best = best + logarithm(total) / c
         else:
             left = one
             for a in range(num_actions):
@@ -174,7 +170,8 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     policy, w, work = lane_array(num_states * num_actions), lane_array(num_states), lane_array(num_states)
     arrived, rest = lane_array(num_states), lane_array(num_states)
     before, sizes, has_converged = np.full(WIDTH, np.inf), lane_array(3), np.zeros(WIDTH, dtype=np.bool_)
-    arrived[:] = 0.0
+    for s in range(num_states):
+        store(arrived, s, spread(0.0))
     for pair in range(len(policy)):
         s, a = pair // num_actions, pair % num_actions
         for lane in range(WIDTH):
@@ -184,8 +181,9 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             if flow != 0.0:
                 for k in range(indptr[pair], indptr[pair + 1]):
                     arrived[indices[k], lane] += probabilities[k] * flow
-    rest[:] = arrived
-    w[:] = 0.0
+    for s in range(num_states):
+        store(rest, s, load(arrived, s))
+        store(w, s, spread(0.0))
     if holder[slot] != first:
         _factorise_lanes(world, policy, factors, slot, work)
         holder[slot] = first

@@ -106,7 +106,8 @@ def plan_batch(
             elif not greedy_improvement(block_q, p, v, tolerance, gap):
                 break
         scatter(residual, first, 1, load(gap, 0))
-        solves[first : first + WIDTH] = used
+        for lane in range(WIDTH):
+            solves[first + lane] = used
         store_block(block_q, v, forbidden, tolerance, first, q, value, actions)
 
 

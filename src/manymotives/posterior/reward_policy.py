@@ -210,7 +210,7 @@ class RewardPolicyPosterior(Posterior):
         values = [drawn[block.name].values.reshape(count, -1) for block in target.blocks]
         features = target.layout.features
         for number, block in enumerate(target.blocks):
-            if block.over == "reward" and features.is_dense:
+            if block.over == "reward" and target.layout.smooth.exist:
                 values[number] = values[number] @ features.array  # eigenvectors are orthonormal
             elif block.over == "reward" and not features.exist:
                 values[number] = values[number][:, target.layout.reward_index]

@@ -26,7 +26,6 @@ from manymotives.families import draw_all
 from manymotives.fitting.fit import method_of
 from manymotives.inference import Progress
 from manymotives.inference.importance import UNRELIABLE, normalised, smoothed
-from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.models import Target
 from manymotives.posterior import RewardPolicyPosterior
 from manymotives.posterior.archive import unpacked_state
@@ -199,7 +198,7 @@ def _continued(
     streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(arrays["tasks"]))]
     arrays["stream"] = np.array([json.dumps(stream) for stream in streams])
     made = posterior.rewards.sizes["draw"]  # in as many rounds as it took: the slower they mix, the more
-    thin = method.thin or chain_for(target).thin
+    thin = method.thin
     forgotten = max(-(-FEWEST_FORGOTTEN // thin), round(FORGOTTEN * made))
     kept = max(-(-FEWEST_KEPT // thin), round(KEPT * made))
     method = replace(method, chains=len(arrays["tasks"]))

@@ -95,19 +95,22 @@ def learning_walk(
     for s in range(num_states):
         for a in range(num_actions):
             if allowed[s, a] and not is_terminal[s]:
-                model[s * num_actions + a] = discount / num_states
+                for j in range(num_states):
+                    model[s * num_actions + a, j] = discount / num_states
     seen = np.full(rewards.shape, weight)
     total = np.full(rewards.shape, weight * mean)
     believed = np.full((WIDTH, num_states, per_state), mean)
-    if per_state > 1:
-        believed[:, is_terminal] = 0.0  # no pair is ever chosen there
+    for s in range(num_states):
+        if per_state > 1 and is_terminal[s]:  # no pair is ever chosen there
+            believed[:, s] = 0.0
     forbidden = ~allowed.ravel()
     q = np.empty((WIDTH, num_states, num_actions))
     value = np.empty((WIDTH, num_states))
     actions = np.zeros((WIDTH, num_states), dtype=np.int64)
     for s in range(num_states):
         while not allowed[s, actions[0, s]]:
-            actions[:, s] += 1
+            for lane in range(WIDTH):
+                actions[lane, s] += 1
     gap = np.empty(WIDTH)
     solves = np.empty(WIDTH, dtype=np.int64)
     cold = np.empty(0)
@@ -139,7 +142,9 @@ def learning_walk(
 
         # what it has learnt from this step
         counts[state, action, following] += 1
-        model[row] = discount * counts[state, action] / counts[state, action].sum()
+        visits = counts[state, action].sum()
+        for j in range(num_states):
+            model[row, j] = discount * counts[state, action, j] / visits
         column = action if per_state > 1 else 0
         seen[state, column] += 1
         total[state, column] += rewards[state, column]

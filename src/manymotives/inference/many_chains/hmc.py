@@ -42,7 +42,6 @@ from manymotives.planning import plan
 
 MOST_STEPS = 6  # of tasks' trajectories, and of populations' given their tasks' u
 SUPERCHAINS = 16
-THIN = 4  # sweeps for each draw, unless a method says how many
 ADAPTATIONS = 12  # of mass matrices, during warm-up
 SETTLED = 0.85  # share of warm-up after which only step sizes are adapted
 BLOCK = 25  # draws between two looks at the clock …
@@ -52,7 +51,7 @@ MOST_STATES, MOST_BYTES = 128, 16 * 2**30  # of environments, and of one inverse
 
 def run_on_device(target: Target, settings: Settings, device: Any, seed: int, progress: Progress) -> Draws:
     """Draws of many chains, all at once on one device."""
-    chains, wanted, warmup, thin = settings.chains, settings.draws, settings.warmup, settings.thin or THIN
+    chains, wanted, warmup, thin = settings.chains, settings.draws, settings.warmup, settings.thin
     per_draw = 8 * chains * target.num_tasks * target.num_coordinates
     blocks = max(-(-wanted // BLOCK), -(-wanted * per_draw // BLOCK_BYTES))
     block = -(-wanted // blocks)  # all of one length, which is compiled once; what is too much is dropped

@@ -47,7 +47,7 @@ class Settings(Protocol):
     @property
     def warmup(self) -> int: ...
     @property
-    def thin(self) -> int | None: ...
+    def thin(self) -> int: ...
 
 
 def advance_chains(
@@ -64,8 +64,7 @@ def advance_chains(
     Chains that have not begun warm up first. `walk_size`: random walks move the first so many coordinates of a task.
     """
     kind = kind or MarkovChain
-    thin = settings.thin or kind.thin
-    chains, target = settings.chains, state.target
+    thin, chains, target = settings.thin, settings.chains, state.target
     if target.episodes is not None:
         noted = chains * draws * target.episodes.num_episodes
         if noted > LARGEST or noted * getattr(settings, "max_rounds", 1) > 5 * LARGEST:  # at most .8 GB in all rounds
@@ -158,6 +157,7 @@ class MarkovChain:
     """One chain: its state, its tuning, what it has drawn."""
 
     block: ClassVar[int] = BLOCK
+    draws: ClassVar[int] = 250  # of a round, by default
     thin: ClassVar[int] = 4  # sweeps for each draw, unless a method says how many
     tuning_type: ClassVar[type] = Tuning
 

@@ -57,7 +57,8 @@ def swap_states(rng, world, layout, data, state, rows):
     if math.log1p(-rng.random()) < after - before:
         _choose(rng, layout, state, as_is, swapped, weights, sums, d, e)
     else:
-        logs, rows.logs[:] = rows.logs.copy(), logs
+        for k in range(len(logs)):
+            logs[k], rows.logs[k] = rows.logs[k], logs[k]
         _update_world(world, rows, logs)
 
 
