@@ -73,7 +73,7 @@ def sampler_signature() -> tuple[Any, ...]:
         np.random.default_rng(0),
         World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
         target.layout.copied(),
-        Data(three, one, one, proposal_log_likelihoods=0, log_density_and_gradient=0),
+        Data(three, one, one, two, proposal_log_likelihoods=0, log_density_and_gradient=0),
         State(two, two, three, two, wholes, one, two, two, two),
         Tuning(three, one, two, two > 0, two, two, three, one, three, one, whole),
         1,

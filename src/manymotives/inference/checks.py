@@ -72,6 +72,11 @@ def check_moves_rewards_alone(method: Any, target: Target) -> None:
             f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "
             "processors; EmpiricalBayes() finds one mode."
         )
+    if target.effects is not None:
+        raise InputError(
+            f"{method!r} cannot infer effects of covariates. HMC(), Gibbs() and Metropolis() can, on this machine's "
+            "processors."
+        )
     if target.belief is not None:
         raise InputError(
             f"{method!r} cannot infer an environment along with the rewards. HMC(), Gibbs() and Metropolis() can; or "

@@ -21,6 +21,13 @@ class AssignmentDraws(NamedTuple):
     episode_log_likelihood: np.ndarray  # [E] … and of each episode's; none where there are too many
 
 
+class EffectDraws(NamedTuple):
+    """Coefficients of covariates, in the coordinates of `models.effects`."""
+
+    z: Float[np.ndarray, "chain draw E D"]
+    log_spread: Float[np.ndarray, "chain draw K D"]
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Equally weighted draws from a posterior, in the coordinates of its target."""
@@ -33,6 +40,7 @@ class Draws:
     episode_log_likelihood: Float[np.ndarray, "chain draw episode"] | None = None  # where it was noted in passing
     transition_probabilities: Float[np.ndarray, "chain draw E"] | None = None  # that are uncertain, under a belief
     assignment: AssignmentDraws | None = None  # where motives switch; tasks above are motives (of units) then
+    effects: EffectDraws | None = None  # of covariates
     includes_earlier: bool = False  # all proposals so far were resampled: these stand for those before, too
 
     def followed_by(self, later: "Draws") -> "Draws":
@@ -55,6 +63,9 @@ class Draws:
             assignment=None
             if self.assignment is None or later.assignment is None
             else AssignmentDraws(*(np.concatenate(both, axis=1) for both in zip(self.assignment, later.assignment))),
+            effects=None
+            if self.effects is None or later.effects is None
+            else EffectDraws(*(np.concatenate(both, axis=1) for both in zip(self.effects, later.effects))),
         )
 
 

@@ -19,12 +19,13 @@ from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.effects import Effects, effects_of
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
 from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
-from manymotives.models.sharing import Hierarchical, Pooled, Separate
+from manymotives.models.sharing import REWARD, Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.models.switching import Switching
@@ -37,6 +38,9 @@ from manymotives.models.target import (
     checked_choices,
     coordinates_of,
 )
+
+RESIDUAL = ""  # instead of a name: no formula is for it
+NOT_WEIGHTS = (REWARD, RESIDUAL, "inverse_temperature", "lapse")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +142,6 @@ class RewardPolicyModel(Model):
 
         Where motives switch, counts [K · M, S, A] of each motive.
         """
-        if self.is_hierarchical and self.sharing.has_covariates:
-            raise InputError(
-                "a population that depends on covariates cannot be fitted yet. Use Hierarchical() without a formula; "
-                "sharing.designs(tasks, parameters) shows the design matrices."
-            )
         belief, environment = split_environment(environment)
         num_motives = len(counts) // len(tasks)
         on = self.reward.on
@@ -174,6 +173,7 @@ class RewardPolicyModel(Model):
             group_size=len(tasks) if self.is_hierarchical else 1,
             smooth=smooth,
         )
+        names = self._names_of_coordinates(rewards, temperature, lapse)
         return Target(
             environment=environment,
             on=on,
@@ -186,7 +186,32 @@ class RewardPolicyModel(Model):
             num_weights=0 if features is None or isinstance(self.reward, SmoothReward) else len(rewards.rewarded),
             groups=tuple(dict.fromkeys(rewards.groups or ())),
             belief=belief,
+            effects=self._effects(tasks, names, belief),
         )
+
+    def _names_of_coordinates(self, rewards: "RewardCoordinates", temperature: int, lapse: int) -> list[str]:
+        """The parameter that each coordinate is, as formulas call it; residuals have none."""
+        has_weights = isinstance(self.reward, GaussianReward) and self.reward.features is not None
+        named = map(str, self.reward.feature_names(len(rewards.rewarded))) if has_weights else REWARD
+        of_rewards = list(named) if has_weights else [REWARD] * len(rewards.rewarded)
+        further = (("inverse_temperature", temperature), ("lapse", lapse))
+        return of_rewards + [RESIDUAL] * rewards.num_residuals + [name for name, place in further if place >= 0]
+
+    def _effects(self, tasks: tuple[Any, ...], names: list[str], belief: Any) -> Effects | None:
+        """What covariates add to tasks' coordinates, which have these names."""
+        if not self.is_hierarchical or not self.sharing.has_covariates:
+            return None
+        for is_so, what in (
+            (self.switching is not None, "motives that switch"),
+            (belief is not None, "an environment that is not known"),
+            (isinstance(self.reward, SmoothReward), "SmoothReward()"),
+        ):
+            if is_so:
+                raise InputError(f"Hierarchical: covariates cannot be combined with {what} yet. Leave out one of them.")
+        weights = [name for name in dict.fromkeys(names) if name not in NOT_WEIGHTS]
+        parameters = [name for name in (REWARD, "inverse_temperature", "lapse") if name == REWARD or name in names]
+        designs = self.sharing.designs(tasks, parameters, weights)
+        return effects_of(designs, names, self.sharing.effect_scale)
 
 
 def _coordinates(

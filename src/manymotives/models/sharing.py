@@ -27,6 +27,11 @@ class Hierarchical(Recorded):
         not named have `"1"`, one mean.
     covariates
         Any data frame, or a mapping of columns, with a row for each task. Kept are the columns that formulas use.
+    effect_scale
+        How large effects may be: coefficients are Normal(0, effect_scale) a priori, for one standard deviation of a
+        numeric covariate or another level of a factor, in the parameter's own coordinate (logarithms of inverse
+        temperatures and Dirichlet rewards, logits of lapse rates and Beta rewards); members of a level differ from each
+        other by HalfNormal(effect_scale).
     task
         The column of covariates that names tasks, or several that are read as one, such as `["mouse", "condition"]`;
         None: `task`, or what such columns usually are called.
@@ -34,10 +39,14 @@ class Hierarchical(Recorded):
 
     formula: Any = field(default=MEAN, metadata=ADDED_LATER)
     covariates: Any = field(default=None, metadata=ADDED_LATER)
+    effect_scale: float = field(default=1.0, metadata=ADDED_LATER)
     task: InitVar[Any] = None
 
     def __post_init__(self, task: Any) -> None:
         object.__setattr__(self, "formula", _checked(self.formula))
+        scale = self.effect_scale
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
+            raise InputError(f"Hierarchical: effect_scale must be a positive number; found {quoted(scale)}.")
         used = list(dict.fromkeys(name for read in self.formulas.values() for name in read.columns))
         if used and self.covariates is None:
             raise InputError(
@@ -57,7 +66,9 @@ class Hierarchical(Recorded):
     def __repr__(self) -> str:
         formula = self.formula if isinstance(self.formula, str) else dict(self.formula)
         given = [] if self.formula == MEAN else [repr(formula)]
-        return f"Hierarchical({', '.join(given + [f'covariates={self.covariates!r}'] * (self.covariates is not None))})"
+        given += [] if self.covariates is None else [f"covariates={self.covariates!r}"]
+        given += [] if self.effect_scale == 1.0 else [f"effect_scale={self.effect_scale!r}"]
+        return f"Hierarchical({', '.join(given)})"
 
     @property
     def formulas(self) -> dict[str | None, Formula]:

@@ -22,6 +22,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
 from manymotives.models.assignment import Assignment
+from manymotives.models.effects import Effects
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
@@ -87,6 +88,7 @@ class Target:
     groups: tuple[Label, ...] = ()  # names of those that have a scale in common
     belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
     episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
+    effects: Effects | None = None  # of covariates: tasks' u is then what the population says and what these add
     assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
 
     @property

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
@@ -12,12 +13,15 @@ from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.inference import HMC, Progress
 from manymotives.inference.diagnostics import Mixing, learning_warnings, mixing, spread_notes, visit_warnings
+from manymotives.inference.draws import EffectDraws
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.model import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.common import Posterior
+from manymotives.posterior.effects import effects_table
+from manymotives.posterior.labelling.effects import labelled_effects
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
 
 
@@ -66,8 +70,13 @@ class RewardPolicyPosterior(Posterior):
         tasks = np.zeros((1, 1, target.num_tasks, target.num_coordinates))
         hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
         labelled = labelled_variables(self.model, target, tasks, hyper, names, for_tasks=not pooled)
+        if target.effects is not None:
+            effects = target.effects
+            nothing = EffectDraws(np.zeros((1, 1, *effects.applies.shape)), np.zeros((1, 1, *effects.has_slope.shape)))
+            labelled = labelled.merge(labelled_effects(target, effects, nothing, labelled))
         found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
-        sizes |= {word: labelled.sizes[word] for word in ("feature", "group") if word in labelled.sizes}
+        known_sizes = {word: size for word, size in labelled.sizes.items() if word not in ("chain", "draw", *names)}
+        sizes |= {str(word): size for word, size in known_sizes.items()}
         if target.belief is not None and "transition" in self.data["posterior"].dataset:
             found["transition"] = ("chain", "draw", "move")
             sizes["move"] = int(target.belief.is_uncertain.sum())
@@ -84,6 +93,17 @@ class RewardPolicyPosterior(Posterior):
         if self.model.choice.is_soft:
             best = self.planned(rewards, slice(None), temperature)
         return np.exp(log_choice_probabilities(best.q, temperature, lapse))
+
+    def effects(self, *, level: float = 0.95, equivalence: float | None = None) -> pd.DataFrame:
+        """What covariates add to tasks' parameters: a row for each parameter and term of its formula.
+
+        Columns: parameter, feature or state (and action), term, mean, sd, lower, upper, p_positive, p_direction (the
+        probability of the likelier sign) and, where `equivalence` is given, p_equivalent: that the effect is between
+        −equivalence and equivalence. Numeric covariates are on their own scale: the effect of one unit. Effects are on
+        weights and Gaussian rewards themselves, on logarithms of inverse temperatures and Dirichlet rewards, on logits
+        of lapse rates and Beta rewards. Rows "spread of mouse" are standard deviations between members of a level.
+        """
+        return effects_table(self, level, equivalence)
 
     @property
     def weights(self) -> xr.DataArray:

@@ -61,8 +61,9 @@ def warm_up(chain: "MarkovChain", warmup: int, thin: int, stop: threading.Event)
             tuning = _adapted_covariances(chain, tuning, drawn.tasks[seen], drawn.hyper[seen])
         if chain.uses_curvature and block in CURVATURE_BLOCKS:
             tuning = _with_curvature(chain, tuning, block)
-        if chain.dynamics is not None:
-            chain.dynamics.adapt(gain)
+        for sampler in (chain.dynamics, chain.effects):
+            if sampler is not None:
+                sampler.adapt(gain)
         chain.tuning = tuning._replace(schedule=schedule_of(target, tuning.task_step_size, tuning.hyper_step_size))
 
 
@@ -203,7 +204,7 @@ def _curvature_mass_factors(chain: "MarkovChain") -> tuple[np.ndarray, np.ndarra
     workspace = density_workspace(chain.world, chain.layout, target.num_tasks, target.num_groups)
     start_trajectories(chain.world, chain.layout, chain.data, chain.state, workspace)
     u_by = workspace.u_by_z, workspace.u_by_a, workspace.u_by_b
-    return mass_factors(target, chain.state.tasks, *u_by, workspace.hyper_by_z, workspace.values)
+    return mass_factors(target, chain.state.tasks + chain.offset, *u_by, workspace.hyper_by_z, workspace.values)
 
 
 def _identities(count: int, size: int) -> np.ndarray:

@@ -15,11 +15,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from manymotives.errors import InputError
-from manymotives.inference.draws import AssignmentDraws, Draws, RunState
+from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
+from manymotives.inference.mcmc.collected import draws_of
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
+from manymotives.inference.mcmc.effects import EffectSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
@@ -105,38 +107,7 @@ def advance_chains(
     if interrupted and kept < draws:
         warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
     arrays = _stacked([chain.saved() for chain in made])
-    return replace(state, arrays=arrays) if kept == draws else None, _draws_of(made, kept, warnings)
-
-
-def _draws_of(made: list["MarkovChain"], kept: int, warnings: tuple[str, ...]) -> Draws:
-    """The first so many draws of each chain."""
-    target = made[0].target
-    statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-        "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
-        "prior_acceptance_rate": (("chain", "task"), np.stack([chain.prior_acceptance_rate for chain in made])),
-    }
-    if target.belief is not None:
-        rates = np.array([0.0 if chain.dynamics is None else chain.dynamics.acceptance_rate for chain in made])
-        statistics["environment_acceptance_rate"] = (("chain",), rates)
-    return Draws(
-        tasks=np.stack([chain.drawn.tasks[:kept] for chain in made]),
-        hyper=np.stack([chain.drawn.hyper[:kept] for chain in made]),
-        log_likelihood=np.stack([chain.drawn.log_likelihood[:kept] for chain in made]),
-        episode_log_likelihood=(
-            None if target.episodes is None else np.stack([chain.episode_log_likelihood[:kept] for chain in made])
-        ),
-        transition_probabilities=(
-            None if target.belief is None else np.stack([chain.transition_probabilities[:kept] for chain in made])
-        ),
-        statistics=statistics,
-        warnings=warnings,
-        assignment=_stacked_motives([chain.assignment_draws for chain in made if chain.assignment_draws], kept),
-    )
-
-
-def _stacked_motives(drawn: list[AssignmentDraws], kept: int) -> AssignmentDraws | None:
-    """The first so many draws of each chain; None where motives do not switch."""
-    return AssignmentDraws(*(np.stack([part[:kept] for part in parts]) for parts in zip(*drawn))) if drawn else None
+    return replace(state, arrays=arrays) if kept == draws else None, draws_of(made, kept, warnings)
 
 
 def _seconds_each(made: list["MarkovChain"]) -> float:
@@ -157,7 +128,8 @@ class MarkovChain:
     """One chain: its state, its tuning, what it has drawn."""
 
     block: ClassVar[int] = BLOCK
-    draws: ClassVar[int] = 250  # of a round, by default
+    draws: ClassVar[int] = 250  # of a round, by default …
+    warmup: ClassVar[int] = 250  # … and before the first
     thin: ClassVar[int] = 4  # sweeps for each draw, unless a method says how many
     tuning_type: ClassVar[type] = Tuning
 
@@ -177,6 +149,7 @@ class MarkovChain:
         self.motives = None if target.assignment is None else MotiveSampler(target.assignment)
         if self.motives is not None:
             self.target = replace(target, counts=self.data.counts)  # one array: as motives change, so do counts
+        self.effects = None if target.effects is None else EffectSampler(target)
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
@@ -195,6 +168,7 @@ class MarkovChain:
         self.episode_log_likelihood = np.empty((draws, 0 if episodes is None else episodes.num_episodes))
         self.transition_probabilities = self._empty_probabilities(draws)
         self.assignment_draws = None if self.motives is None else self.motives.empty_draws(draws)
+        self.effect_draws = None if self.effects is None else self.effects.empty_draws(draws)
         acceptance = self.acceptance_counts()
         while self.kept < draws and not stop.is_set():
             part = slice(self.kept, min(self.kept + self.block, draws))
@@ -208,7 +182,7 @@ class MarkovChain:
             self.note_acceptance(acceptance, thin * self.kept)
         if self.kept:
             environment = None if self.dynamics is None else self.dynamics.environment
-            check_consistent(self.target, self.state, environment)
+            check_consistent(self.target, self.state, environment, self.offset)
         sweeps = max(1, thin * self.kept)
         self.acceptance_rate = self._accepted(acceptance) / sweeps
         self.prior_acceptance_rate = acceptance.prior_proposals / (sweeps * self.rounds)
@@ -246,7 +220,7 @@ class MarkovChain:
         `part`: which of all draws they are, for what is kept of dynamics and motives; None: nothing is.
         """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
-        if self.dynamics is None and self.motives is None:
+        if self.dynamics is None and self.motives is None and self.effects is None:
             self.kernel(*fixed, thin, drawn, acceptance)
         else:
             for n in range(len(drawn.tasks)):
@@ -257,12 +231,33 @@ class MarkovChain:
                     self.kernel(*fixed, 1, one, acceptance)
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
+                    if self.effects is not None:
+                        self.effects.update(self.rng, self.world, self.layout, self.data, self.state)
+                        self._keep(one)
                 if part is not None:
                     self._note(part.start + n)
+                    if self.effects is not None:
+                        one.tasks[:] += self.offset  # draws are of u; in warm-up, of what the population says
+                elif self.effects is not None:
+                    self.effects.note()
         self.done += len(drawn.tasks)
 
+    @property
+    def offset(self) -> Any:
+        """[M, D] what covariates add to tasks' coordinates, or 0."""
+        return 0.0 if self.effects is None else self.data.offset
+
+    def _keep(self, one: DrawArrays) -> None:
+        """The state as the only draw: effects have moved since the sweep that recorded it."""
+        state, visited = self.state, one.visited
+        one.tasks[0], one.hyper[0], one.log_likelihood[0] = state.tasks, state.hyper, state.log_likelihood
+        one.q[0] = state.q[visited[:, 0], visited[:, 1]]
+
     def _note(self, n: int) -> None:
-        """Dynamics and motives as they are at the n-th draw."""
+        """Dynamics, motives and effects as they are at the n-th draw."""
+        if self.effects is not None:
+            assert self.effect_draws is not None
+            self.effects.record(self.effect_draws, n)
         if self.dynamics is not None:
             self.transition_probabilities[n] = self.dynamics.transition_probabilities
         if self.motives is not None:
@@ -301,8 +296,12 @@ class MarkovChain:
     def begin(self) -> None:
         """A population from the hyperprior; for each task one of some prior draws, chosen by its likelihood."""
         target = self.target
-        hyper, tasks, tries = starting_point(target, self.rng)
-        if self.is_hamiltonian and only_trajectories(target):  # from a prior draw the way is too far
+        if self.effects is not None:
+            self.data.offset[:] = self.effects.begin(self.rng)
+        hyper, tasks, tries = starting_point(target, self.rng, offset=self.offset)
+        if (
+            self.is_hamiltonian and only_trajectories(target) and self.effects is None
+        ):  # from a prior draw it is too far
             tasks = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), CLIMB).tasks
         if self.motives is not None:
             tasks = self.motives.begin(self.rng, target, tasks, hyper)
@@ -314,16 +313,17 @@ class MarkovChain:
         target = self.target
         environment = target.environment if self.dynamics is None else self.dynamics.begin(self.rng)
         owner = np.arange(target.num_tasks)
-        temperature = target.felt_temperatures(tasks, owner)
+        u = tasks + self.offset
+        temperature = target.felt_temperatures(u, owner)
         soft = temperature if target.layout.is_soft else None
-        found = plan(environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
+        found = plan(environment, target.rewards(u), on=target.on, inverse_temperature=soft)
         self.state = State(
             tasks=tasks,
             hyper=np.ascontiguousarray(hyper),
             actions=np.array(found.actions, dtype=np.int64),
             value=np.array(found.value),
             q=np.array(found.q),
-            log_likelihood=target.log_likelihood(tasks, owner, environment),
+            log_likelihood=target.log_likelihood(u, owner, environment),
             task_z=standardised_coordinates(target, tasks, hyper),
             hyper_z=np.zeros_like(hyper),
             likelihood_gradient=np.zeros_like(tasks),
@@ -341,7 +341,7 @@ class MarkovChain:
         arrays: dict[str, np.ndarray] = {**self.state._asdict(), **self.tuning._asdict()}
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         arrays["walk_size"] = np.array(self.walk_size)
-        for part in (self.dynamics, self.motives):
+        for part in (self.dynamics, self.motives, self.effects):
             arrays |= {} if part is None else part.saved()
         return arrays
 
@@ -363,6 +363,10 @@ class MarkovChain:
             saved = {name: values[k] for name, values in state.items() if name.startswith("motives_")}
             chain.motives = MotiveSampler(target.assignment, saved)
             chain.motives.count_choices(chain.data.counts)
+        if target.effects is not None:
+            saved = {name: values[k] for name, values in state.items() if name.startswith("effects_")}
+            chain.effects = EffectSampler(target, saved)
+            chain.data.offset[:] = chain.effects.offset()
         chain.state = State(**{name: np.array(state[name][k]) for name in State._fields})
         chain.tuning = cls.tuning_type(**{name: np.asarray(state[name][k]) for name in fields})  # only read
         if not is_standardised(target, chain.state):  # from a version that kept z for its trajectories only
@@ -371,14 +375,14 @@ class MarkovChain:
 
 
 def starting_point(
-    target: Target, rng: np.random.Generator, starts: int = STARTS
+    target: Target, rng: np.random.Generator, starts: int = STARTS, offset: Any = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A population [G, H] from the hyperprior, tasks [M, D] chosen by likelihood among prior draws, and those draws."""
     num_tasks, size = target.num_tasks, target.num_coordinates
     hyper = target.draw_hyper(rng, 1)
     tries = target.draw_tasks(rng, np.repeat(hyper, starts, axis=0))
     owner = np.tile(np.arange(num_tasks), starts)
-    likelihood = target.log_likelihood(tries.reshape(-1, size), owner).reshape(starts, num_tasks)
+    likelihood = target.log_likelihood((tries + offset).reshape(-1, size), owner).reshape(starts, num_tasks)
     hopeless = ~np.isfinite(likelihood).any(axis=0)
     if hopeless.any():
         raise InputError(

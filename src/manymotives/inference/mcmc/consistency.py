@@ -34,8 +34,11 @@ def is_standardised(target: Target, state: Any) -> bool:
     return bool((np.abs(a + deviation - u) <= ROUNDING * size)[:, is_scaled].all())
 
 
-def check_consistent(target: Target, state: Any, environment: Any = None) -> None:
-    """Refuse a state whose log-likelihoods are above 0, not finite, or not those of its coordinates."""
+def check_consistent(target: Target, state: Any, environment: Any = None, offset: Any = 0.0) -> None:
+    """Refuse a state whose log-likelihoods are above 0, not finite, or not those of its coordinates.
+
+    `offset`: what covariates add to these before choices see them.
+    """
     tasks, owner, found = state.tasks, np.arange(target.num_tasks), state.log_likelihood
     if not (np.isfinite(tasks).all() and np.isfinite(state.hyper).all()):
         raise _mistake("a coordinate is not finite")
@@ -46,8 +49,9 @@ def check_consistent(target: Target, state: Any, environment: Any = None) -> Non
         raise _mistake(f"the log likelihood of the choices of {target.tasks[m]!r} is {found[m]}, not a number up to 0")
     if not is_standardised(target, state):
         raise _mistake("a reward or temperature differs from what its population and its z make it")
-    again = target.log_likelihood(tasks, owner, environment)
-    error = target.felt_temperatures(tasks, owner) * target.counts.sum(axis=(1, 2)) * np.abs(state.value).max(axis=1)
+    u = tasks + offset
+    again = target.log_likelihood(u, owner, environment)
+    error = target.felt_temperatures(u, owner) * target.counts.sum(axis=(1, 2)) * np.abs(state.value).max(axis=1)
     wrong = ~(np.abs(again - found) <= ROUNDING * (1.0 + np.abs(found)) + PLANNING * error)
     if wrong.any():
         m = int(np.flatnonzero(wrong)[0])

@@ -26,7 +26,7 @@ from manymotives.inference.mcmc.noncentred import (
     noncentred_density,
     noncentred_normaliser,
 )
-from manymotives.inference.mcmc.proposals import plan_proposals
+from manymotives.inference.mcmc.proposals import plan_proposals, shifted
 from manymotives.inference.mcmc.rewards import reward_gradient
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
@@ -289,6 +289,7 @@ def _choice_likelihoods(world, layout, data, workspace):
     temperature, actions, q, value, residual = plans.temperature, plans.actions, plans.q, plans.value, plans.residual
     num_tasks = len(likelihood_gradient)
     num_states, num_actions = world.num_states, world.num_actions
+    tasks = shifted(data, tasks, workspace.owner, num_tasks)
     plan_proposals(world, layout, data, plans, tasks, workspace.owner, num_tasks)
     by_temperature, weights = np.zeros(num_tasks), weights_workspace(num_states, num_actions)
     for m in range(num_tasks):
@@ -320,4 +321,4 @@ def _choice_likelihoods(world, layout, data, workspace):
         for s in range(num_states):
             for a in range(num_actions):
                 q_gradient[m, s, a] += value_adjoint[m, s] * policies[m, s, a]
-    reward_gradient(layout, workspace)
+    reward_gradient(layout, workspace, tasks)

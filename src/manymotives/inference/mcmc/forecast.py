@@ -17,9 +17,9 @@ AWAY = 0.1  # how far a timed step goes, in coordinates of scale 1: a plan for t
 def seconds_of_a_draw(chain: "MarkovChain", thin: int) -> float:
     """About how many seconds a draw of `thin` sweeps takes, from where a chain is; nothing random is drawn.
 
-    NaN where that is not known: uncertain dynamics, and motives that switch, have updates of their own.
+    NaN where that is not known: uncertain dynamics, motives that switch and effects have updates of their own.
     """
-    if chain.dynamics is not None or chain.motives is not None:
+    if chain.dynamics is not None or chain.motives is not None or chain.effects is not None:
         return float("nan")
     directions = len(chain.tuning.interweaving_directions)
     if not chain.is_hamiltonian:

@@ -61,6 +61,7 @@ def suits_laplace(target: Target) -> bool:
         and layout.temperature == layout.lapse == FIXED
         and target.belief is None
         and target.assignment is None
+        and target.effects is None
         and (size > MANY_COORDINATES or (size > SOME_COORDINATES and target.environment.num_states > MANY_STATES))
     )
 
@@ -74,7 +75,7 @@ class LaplaceChain(MarkovChain):
     """One chain: its state, its tuning, what it has drawn."""
 
     block = 5  # draws between two looks at whether to stop
-    draws = 150
+    draws = 125
     thin = 1
     tuning_type = LaplaceTuning
     tuning: Any

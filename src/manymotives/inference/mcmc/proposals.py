@@ -53,21 +53,35 @@ def evaluate_proposals(world, layout, data, plans, proposed, owner, count, found
 def proposal_log_likelihoods(world, layout, data, plans, proposed, owner, count, found):
     counts, known_lapse, lapse_index = data.counts, data.lapse, layout.lapse
     temperature, q, residual = plans.temperature, plans.q, plans.residual
-    plan_proposals(world, layout, data, plans, proposed, owner, count)
+    u = shifted(data, proposed, owner, count)
+    plan_proposals(world, layout, data, plans, u, owner, count)
     weights = weights_workspace(counts.shape[1], counts.shape[2])
     for n in range(count):
         m = owner[n]
         found[n] = -np.inf
         if residual[n] < np.inf:
-            lapse = known_lapse[m] if lapse_index < 0 else natural(BETA, proposed[n, lapse_index])
+            lapse = known_lapse[m] if lapse_index < 0 else natural(BETA, u[n, lapse_index])
             value = log_likelihood(q, n, counts, m, temperature[n], lapse, weights)
             if not math.isnan(value):
                 found[n] = value
 
 
 @inner
+def shifted(data, proposed, owner, count):
+    """The first proposals with what covariates add to them: themselves where there are none."""
+    offset = data.offset
+    if len(offset) == 0:
+        return proposed
+    u = proposed.copy()
+    for n in range(count):
+        for d in range(u.shape[1]):
+            u[n, d] += offset[owner[n], d]
+    return u
+
+
+@inner
 def plan_proposals(world, layout, data, plans, proposed, owner, count):
-    """Rewards, temperatures and plans of proposals for tasks `owner` [N]."""
+    """Rewards, temperatures and plans of proposals, with what covariates add, for tasks `owner` [N]."""
     known_temperature, temperature_index = data.temperature, layout.temperature
     rewards, temperature = plans.rewards, plans.temperature
     set_rewards(layout, proposed, rewards, count)

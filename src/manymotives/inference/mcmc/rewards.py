@@ -53,10 +53,10 @@ def set_rewards(layout, proposed, rewards, count):
 
 
 @inner
-def reward_gradient(layout, workspace):
-    """From the gradient in rewards of pairs, which `q_gradient` [N, S, A] is by now, to that in the tasks' u."""
+def reward_gradient(layout, workspace, tasks):
+    """From the gradient in rewards of pairs, which `q_gradient` [N, S, A] is by now, to that in the tasks' u [N, D]."""
     families, features, reward_index, link = layout.families, layout.features, layout.reward_index, layout.link
-    tasks, q_gradient, rewards = workspace.tasks, workspace.q_gradient, workspace.plans.rewards
+    q_gradient, rewards = workspace.q_gradient, workspace.plans.rewards
     likelihood_gradient = workspace.likelihood_gradient
     size = layout.num_rewards
     _, num_states, per_state = rewards.shape

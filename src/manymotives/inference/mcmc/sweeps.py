@@ -64,7 +64,8 @@ LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
     """A target's choices, with function pointers; the functions are compiled here, if need be."""
     layout = target.layout
-    data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy(), 0, 0)
+    offset = np.zeros((0 if target.effects is None else target.num_tasks, target.num_coordinates))
+    data = Data(target.counts.copy(), target.fixed_temperature.copy(), target.fixed_lapse.copy(), offset, 0, 0)
     plans, proposed, _, found, owner = proposal_workspace(world, layout, target.num_tasks)
     taken = world, layout, data, plans, proposed, owner, 1, found
     data = data._replace(proposal_log_likelihoods=address_of(proposal_log_likelihoods, *taken))
@@ -272,6 +273,7 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
     tasks, task_z, hyper, q, log_likelihoods = state.tasks, state.task_z, state.hyper, state.q, state.log_likelihood
     slice_jumps = acceptance.slice_jumps
     families, counts, widths, exact_from = layout.families, data.counts, tuning.slice_width, tuning.factor.shape[1]
+    offset, shift = data.offset, np.zeros(len(layout.families))
     parameters = np.empty((len(families), 2))
     _, num_states, num_actions = counts.shape
     weights, shortfall = weights_workspace(num_states, num_actions), weights_workspace(num_states, num_actions)
@@ -282,11 +284,14 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
         if m // layout.group_size != group:
             group = m // layout.group_size
             set_parameters(layout, hyper, group, parameters)
+        if len(offset) > 0:
+            for d in range(len(families)):
+                shift[d] = offset[m, d]
         temperature, lapse = data.temperature[m], data.lapse[m]
         if layout.temperature >= 0:
-            temperature = inverse_temperature(tasks[m, layout.temperature])
+            temperature = inverse_temperature(tasks[m, layout.temperature] + shift[layout.temperature])
         if layout.lapse >= 0:
-            lapse = natural(BETA, tasks[m, layout.lapse])
+            lapse = natural(BETA, tasks[m, layout.lapse] + shift[layout.lapse])
         for d in range(exact_from, len(families)):
             is_lapse = d == layout.lapse
             if lapse == 0.0:
@@ -304,13 +309,13 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
             while steps > 0:
                 steps -= 1
                 if is_lapse:
-                    likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there), weights)
+                    likelihood = log_likelihood(q, m, counts, m, temperature, natural(BETA, there + shift[d]), weights)
                 elif lapse == 0.0:
                     likelihood = softmax_log_likelihood(
-                        inverse_temperature(there), shortfall, made, states, chosen, num_actions - 1, weights
+                        inverse_temperature(there + shift[d]), shortfall, made, states, chosen, num_actions - 1, weights
                     )
                 else:
-                    likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there), lapse, weights)
+                    likelihood = log_likelihood(q, m, counts, m, inverse_temperature(there + shift[d]), lapse, weights)
                 inside = likelihood + log_kernel(family, off + (there - here), a, b) > level
                 stage, there, left, right = next_on_slice(rng, widths[m, d], stage, inside, here, there, left, right)
                 if stage == DONE:
@@ -320,9 +325,9 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
                         task_z[m, d] = (off + (there - here)) / b
                     log_likelihoods[m] = likelihood
                     if is_lapse:
-                        lapse = natural(BETA, there)
+                        lapse = natural(BETA, there + shift[d])
                     else:
-                        temperature = inverse_temperature(there)
+                        temperature = inverse_temperature(there + shift[d])
                     break
 
 

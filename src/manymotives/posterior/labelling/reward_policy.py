@@ -8,6 +8,7 @@ import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference import Draws
+from manymotives.inference.draws import EffectDraws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.episodes import LARGEST
 from manymotives.posterior.labelling.common import (
@@ -19,6 +20,7 @@ from manymotives.posterior.labelling.common import (
     stored_constants,
     tree_of,
 )
+from manymotives.posterior.labelling.effects import labelled_effects, without_effects
 
 PRIOR_DRAWS = 2000  # kept beside the posterior, to compare with
 LARGEST_PRIOR = 4_000_000  # numbers in them, where a draw is long …
@@ -40,9 +42,10 @@ def label_reward_policy(
         for name, (dims, values) in draws.statistics.items()
     }
     chains, length = draws.tasks.shape[:2]
-    log_prior = target.log_prior(
+    tasks, of_effects = without_effects(draws, target)
+    log_prior = of_effects + target.log_prior(
         draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
-        draws.tasks.reshape(chains * length, *draws.tasks.shape[2:]),
+        tasks.reshape(chains * length, *draws.tasks.shape[2:]),
     ).reshape(chains, length)
     statistics["lp"] = (("chain", "draw"), log_prior + draws.log_likelihood.sum(axis=2))
     if pooled:
@@ -96,6 +99,8 @@ def watched_reward_policy(
     names = names_of(target.environment, demonstrations)
     for_tasks = not model.is_pooled
     found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
+    if target.effects is not None and draws.effects is not None:
+        found = found.merge(labelled_effects(target, target.effects, draws.effects, found))
     if target.belief is None or draws.transition_probabilities is None:
         return found
     return found.assign(transition=(("chain", "draw", "move"), draws.transition_probabilities)).assign_coords(
@@ -147,7 +152,11 @@ def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, An
     numbers = target.num_coordinates + target.num_hyper + target.counts[0].size
     hyper = alone.draw_hyper(rng, min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, LARGEST_PRIOR // numbers)))
     tasks = alone.draw_tasks(rng, hyper)
-    return labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
+    found = labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
+    if target.effects is None:
+        return found
+    drawn = EffectDraws(*(np.stack(part)[None] for part in zip(*(target.effects.draw(rng) for _ in hyper))))
+    return found.merge(labelled_effects(target, target.effects, drawn, found))
 
 
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]  # name: (dims behind chain, draw and whose they are, values)

@@ -1,0 +1,52 @@
+"""The posterior of a population with covariates in; tables of effects out."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from manymotives.errors import InputError, quoted
+from manymotives.posterior.tables import described
+
+PARAMETERS = ("reward", "inverse_temperature", "lapse")
+KINDS = {"effect": "term", "spread": "slope"}  # what is told of, and what names it in draws
+
+
+def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd.DataFrame:
+    """One row for each parameter and term: see `RewardPolicyPosterior.effects`."""
+    drawn = posterior.data["posterior"].dataset
+    frames = [
+        _frame(drawn[f"{parameter}_{kind}"], parameter, kind, level, equivalence)
+        for parameter in PARAMETERS
+        for kind in KINDS
+        if f"{parameter}_{kind}" in drawn
+    ]
+    if not frames:
+        raise InputError(
+            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            "covariates=table)."
+        )
+    if equivalence is not None and not (np.isreal(equivalence) and 0 < equivalence < np.inf):
+        raise InputError(f"equivalence must be a positive number, such as 0.1; found {quoted(equivalence)}.")
+    whole = pd.concat(frames, ignore_index=True)
+    of = [name for name in ("feature", "state", "action") if name in whole]
+    return whole[["parameter", *of, "term", *(name for name in whole if name not in ("parameter", "term", *of))]]
+
+
+def _frame(drawn: xr.DataArray, parameter: str, kind: str, level: float, equivalence: float | None) -> pd.DataFrame:
+    """Rows of one parameter's effects, or of the spreads of its levels."""
+    dim = f"{parameter}_{KINDS[kind]}"
+    values = drawn.rename({dim: "term"}).stack(sample=("chain", "draw"))
+    table = described(values, level)
+    if kind == "effect":
+        positive = xr.where(values > 0, 1.0, 0.0).mean("sample")
+        table["p_positive"], table["p_direction"] = positive, np.maximum(positive, 1.0 - positive)
+        if equivalence is not None:
+            table["p_equivalent"] = xr.where(abs(values) < equivalence, 1.0, 0.0).mean("sample")
+    keys = [str(name) for name in values.dims if name != "sample"]
+    frame = table.to_dataframe(dim_order=keys).reset_index().dropna(subset="mean")
+    if kind == "spread":
+        frame["term"] = "spread of " + frame["term"].astype(str)
+    frame.insert(0, "parameter", "weight" if "feature" in keys else parameter)
+    return frame[["parameter", *keys, *table.data_vars]]
