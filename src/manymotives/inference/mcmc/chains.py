@@ -21,7 +21,7 @@ from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordin
 from manymotives.inference.mcmc.collected import draws_of
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
-from manymotives.inference.mcmc.effects import EffectSampler
+from manymotives.inference.mcmc.effects import SWEEPS_EACH, EffectSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
@@ -225,13 +225,13 @@ class MarkovChain:
         else:
             for n in range(len(drawn.tasks)):
                 one = drawn.part(slice(n, n + 1))
-                for _ in range(thin):
+                for sweep in range(thin):
                     if self.dynamics is not None:
                         self.dynamics.update(self.rng, self.layout, self.data, self.state)
                     self.kernel(*fixed, 1, one, acceptance)
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
-                    if self.effects is not None:
+                    if self.effects is not None and (thin - 1 - sweep) % SWEEPS_EACH == 0:
                         self.effects.update(self.rng, self.world, self.layout, self.data, self.state)
                         self._keep(one)
                 if part is not None:

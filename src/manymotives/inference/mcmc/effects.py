@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from manymotives.families import LOG_NORMAL, NORMAL, log_density_each
 from manymotives.inference.draws import EffectDraws
@@ -29,6 +30,7 @@ from manymotives.models.target import CONSTANT
 from manymotives.planning.warm_start import World
 
 SAVED = ("z", "log_spread", "width", "step_size")  # what is needed to resume
+SWEEPS_EACH = 2  # sweeps for each update, which is interpreted, and takes as long
 FIRST_STEP = 0.2
 ACCEPTANCE = 0.8  # of trajectories
 MOST_STEPS = 12  # of a trajectory; fewer where they are short, and get nowhere: regression is quick there
@@ -108,8 +110,7 @@ class EffectSampler:
     def _regress(self, rng: np.random.Generator, data: Data, state: State) -> None:
         """B of normal coordinates, with their population means: u = mean + X B + b · normal, all but b drawn anew.
 
-        In units of the prior the covariance is (1 + X̃ᵀ X̃ / b²)⁻¹, from eigenvectors of X̃ᵀ X̃: right also where b is
-        next to nothing, and where columns repeat the intercept.
+        In units of the prior the covariance is (1 + X̃ᵀ X̃ / b²)⁻¹.
         """
         effects, parameters = self.effects, self.target.parameters(state.hyper)[0]
         scales = effects.scales(self.state.log_spread)
@@ -121,12 +122,8 @@ class EffectSampler:
                 centre, spread = self.target.layout.hyper_constants[j]
                 columns = np.concatenate([columns, np.full((len(columns), 1), spread)], axis=1)
                 here = np.append(here, (state.hyper[0, j] - centre) / spread)
-            values, turn = np.linalg.eigh(columns.T @ columns)
-            values = np.maximum(values, 0.0)
-            right = turn.T @ (b * (columns.T @ state.task_z[:, d]) - b**2 * here)
-            noise = b * rng.standard_normal(len(here))
-            with np.errstate(invalid="ignore", divide="ignore"):  # b² may be 0 where b is not
-                moved = turn @ (right / (b**2 + values) + noise / np.sqrt(b**2 + values))
+            right = b * (columns.T @ state.task_z[:, d]) - b**2 * here
+            moved = _normal(rng, columns.T @ columns, b, right)
             if not np.isfinite(moved).all():
                 continue
             state.task_z[:, d] -= columns @ moved / b
@@ -285,6 +282,22 @@ class EffectSampler:
         np.add.at(of_spread, self.effects.slope[self.is_member], (coefficients**2 * information)[self.is_member])
         width = 1.0 / np.sqrt(np.concatenate([1.0 + scales**2 * information, of_spread]))
         self.state = self.state._replace(width=width, step_size=np.array(min(step, 1.5)))
+
+
+def _normal(rng: np.random.Generator, square: np.ndarray, b: float, right: np.ndarray) -> np.ndarray:
+    """A draw from Normal(A⁻¹ right, b² A⁻¹) with A = `square` + b²; no number where b² is 0.
+
+    By eigenvectors where b is next to nothing and columns may repeat each other, or the intercept.
+    """
+    noise = b * rng.standard_normal(len(right))
+    if b**2 > 1e-8 * np.trace(square):
+        lower = np.linalg.cholesky(square + b**2 * np.eye(len(right)))
+        first, _ = lapack.dtrtrs(lower, right, lower=1)
+        return lapack.dtrtrs(lower, first + noise, lower=1, trans=1)[0]
+    values, turn = np.linalg.eigh(square)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = b**2 + np.maximum(values, 0.0)
+        return turn @ ((turn.T @ right) / size + noise / np.sqrt(size))
 
 
 def _own_means(target: Target) -> np.ndarray:
