@@ -30,10 +30,9 @@ class HMC(Recorded):
     ----------
     chains, draws
         `draws` of each chain are kept from each round. Four chains, so that their disagreement can be seen (R-hat).
-        None: 250, or 150 around a Laplace approximation, where every draw is dear and nearly independent.
+        None: 250, or 125 around a Laplace approximation, where every draw is dear and nearly independent.
     warmup
-        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed. None: as many
-        as there are draws by default.
+        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed. None: 250.
     thin
         Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one around a Laplace
         approximation.
@@ -63,7 +62,7 @@ class HMC(Recorded):
     def suited_to(self, target: Target) -> "HMC":
         """With the sizes that chains of this target have by default, where they were left open."""
         kind = MarkovChain if self.device is not None else chain_for(target)
-        default = {"draws": kind.draws, "warmup": kind.draws, "thin": kind.thin}
+        default = {"draws": kind.draws, "warmup": kind.warmup, "thin": kind.thin}
         return replace(self, **{name: value for name, value in default.items() if getattr(self, name) is None})
 
     def init(self, target: Target, seed: int) -> RunState:

@@ -157,7 +157,8 @@ class MarkovChain:
     """One chain: its state, its tuning, what it has drawn."""
 
     block: ClassVar[int] = BLOCK
-    draws: ClassVar[int] = 250  # of a round, by default
+    draws: ClassVar[int] = 250  # of a round, by default …
+    warmup: ClassVar[int] = 250  # … and before the first
     thin: ClassVar[int] = 4  # sweeps for each draw, unless a method says how many
     tuning_type: ClassVar[type] = Tuning
 

@@ -74,7 +74,7 @@ class LaplaceChain(MarkovChain):
     """One chain: its state, its tuning, what it has drawn."""
 
     block = 5  # draws between two looks at whether to stop
-    draws = 150
+    draws = 125
     thin = 1
     tuning_type = LaplaceTuning
     tuning: Any
