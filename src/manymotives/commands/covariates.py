@@ -16,6 +16,7 @@ from manymotives.models.sharing import Hierarchical
 from manymotives.posterior.effects import designs_of
 
 CAN_FIT = ("hmc", "gibbs", "metropolis")
+CHOICES = f"{', '.join(CAN_FIT[:-1])} or {CAN_FIT[-1]}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def check_covariates(model: str, method: str | None, reward: str | None, *, swit
     if reward == "smooth":
         raise InputError("--covariates and --reward smooth cannot be combined yet. Choose another reward.")
     if method not in (None, *CAN_FIT):
-        raise InputError(f"--method {method} cannot infer effects of covariates: choose {' or '.join(CAN_FIT)}.")
+        raise InputError(f"--method {method} cannot infer effects of covariates: choose {CHOICES}.")
 
 
 def with_covariates(model: Any, asked: Asked, inputs: Inputs) -> tuple[Any, tuple[str, ...]]:
