@@ -193,6 +193,20 @@ def test_the_regression_is_one_of_posterior_means(fitted):
     assert effects["p_direction"].is_monotonic_decreasing
 
 
+def test_the_summary_names_effects_as_the_table_does(fitted):
+    posterior = mm.load(fitted)
+    rows = posterior.summary().table["mean"].astype(float).dropna()
+    effects, _ = mm.findings.effects(posterior)
+    for _, row in effects.iterrows():
+        named = rows.loc[f"reward_effect[{row['term']}, {row['feature']}]"]
+        assert named == pytest.approx(row["mean"], abs=0.06)
+
+
+def test_held_out_subjects_are_refused(fitted):
+    with pytest.raises(mm.errors.InputError, match="held-out tasks cannot be predicted by covariates yet"):
+        mm.score(mm.load(fitted), hold_out="tasks")
+
+
 @pytest.mark.parametrize("reward", [mm.DirichletReward(), mm.BetaReward(on="state_action")])
 def test_every_kind_of_reward_has_its_section_and_its_picture(reward, tmp_path):
     data = mm.simulate(GRID, np.eye(6)[np.arange(8) % 6], mm.Softmax(2.0), steps=20, seed=0, tasks=MICE)

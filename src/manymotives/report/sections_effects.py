@@ -68,7 +68,9 @@ def _meaning(content: Content) -> str:
         "unit more of a numeric covariate, or another level of a factor than the reference, adds to "
         + (on[0] if len(on) == 1 else f"{', '.join(on[:-1])} and {on[-1]}")
         + ". Effects, subjects and populations were inferred together, so that intervals contain how uncertain each "
-        "subject's own parameters are. An effect is a cause only where the covariate was assigned at random."
+        "subject's own parameters are. An effect is a cause only where the covariate was assigned at random. "
+        "What other sections say of the population is of subjects at the reference of every factor, with average "
+        "numeric covariates."
     )
 
 
