@@ -132,6 +132,9 @@ FORMULAS = {
     "a formula of no column": lambda: with_covariates(None, replace(ASKED, formula="1"), inputs(CHAIN, CALLED)),
     "effects of no posterior": lambda: mm.findings.effects(7),
     # ---- in a model
+    "held-out tasks with covariates": lambda: mm.score(
+        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE)), CHAIN, CHAIN_DATA, hold_out="tasks"
+    ),
     "a formula without covariates": lambda: mm.Hierarchical("age"),
     "covariates without a formula": lambda: mm.Hierarchical(covariates=MICE),
     "formulas that are no mapping": lambda: mm.Hierarchical(["age"], MICE),
