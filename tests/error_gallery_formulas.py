@@ -1,10 +1,16 @@
 """The fourth room of the gallery of errors: formulas and covariates."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
 import manymotives as mm
 from error_gallery_data import CHAIN, CHAIN_DATA
+from manymotives.commands.covariates import Asked, asked_covariates, check_covariates, with_covariates
+from manymotives.commands.inputs import Inputs
+from manymotives.io.columns import Columns, covariate_task_columns
 from manymotives.models.covariates import Covariates
 from manymotives.models.designs import design_of
 from manymotives.models.formulas import parsed
@@ -26,6 +32,16 @@ MICE = pd.DataFrame(
 )
 TASKS = tuple(MICE["task"])
 TRIALS = pd.DataFrame({"task": ["ann", "bob", "ann"], "age": [3.0, 4.0, 5.0]})
+
+SUBJECTS = Path("subjects.csv")
+ASKED = Asked(SUBJECTS, "age", 1.0)
+CALLED = Columns(task="mouse", state="state", action="action", next_state=None, episode=None, step=None)
+BELIEF = mm.DynamicsBelief(np.ones((2, 2, 2)), discount=0.9)
+
+
+def inputs(dynamics, columns):
+    """What the command line has read."""
+    return Inputs(dynamics, CHAIN_DATA, columns, False, False, (), None)
 
 
 def design(formula, covariates=MICE, tasks=TASKS, **options):
@@ -99,15 +115,34 @@ FORMULAS = {
     "new tasks of an unknown level": lambda: design("condition").at({"condition": ["sham"]}),
     "new tasks without a covariate": lambda: design("condition + age").at({"condition": ["control"]}),
     "new tasks with a gap": lambda: design("age").at({"age": [3.0, None]}),
+    # ---- on the command line
+    "formulas of no table": lambda: asked_covariates(None, ["age"], None),
+    "a scale of no effects": lambda: asked_covariates(None, None, 2.0),
+    "a table that no formula uses": lambda: asked_covariates(SUBJECTS, None, None),
+    "effects of no size": lambda: asked_covariates(SUBJECTS, ["age"], 0.0),
+    "a formula of no parameter among others": lambda: asked_covariates(SUBJECTS, ["lapse ~ age", "condition"], None),
+    "a parameter with two formulas": lambda: asked_covariates(SUBJECTS, ["lapse ~ age", "lapse ~ mouse"], None),
+    "covariates of a pooled model": lambda: check_covariates("rp", None, None, switches=False),
+    "covariates of motives that switch": lambda: check_covariates("mrp", None, None, switches=True),
+    "covariates of smooth rewards": lambda: check_covariates("mrp", None, "smooth", switches=False),
+    "covariates by a first look": lambda: check_covariates("mrp", "empirical-bayes", None, switches=False),
+    "covariates of others": lambda: covariate_task_columns(["age", "site"], CALLED, "subjects.csv"),
+    "covariates of an unknown environment": lambda: with_covariates(None, ASKED, inputs(BELIEF, CALLED)),
+    "covariates without subjects": lambda: with_covariates(None, ASKED, inputs(CHAIN, CALLED._replace(task=None))),
+    "a formula of no column": lambda: with_covariates(None, replace(ASKED, formula="1"), inputs(CHAIN, CALLED)),
+    "effects of no posterior": lambda: mm.findings.effects(7),
     # ---- in a model
+    "held-out tasks with covariates": lambda: mm.score(
+        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE)), CHAIN, CHAIN_DATA, hold_out="tasks"
+    ),
     "a formula without covariates": lambda: mm.Hierarchical("age"),
     "covariates without a formula": lambda: mm.Hierarchical(covariates=MICE),
     "formulas that are no mapping": lambda: mm.Hierarchical(["age"], MICE),
     "a formula for an unknown parameter": lambda: mm.Hierarchical({"laps": "age"}, MICE).designs(
         TASKS, ["reward", "inverse_temperature", "lapse"]
     ),
-    "a fit with covariates": lambda: mm.fit(
-        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE)), CHAIN, CHAIN_DATA, progress=False
+    "a fit with covariates and switches": lambda: mm.fit(
+        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE), switching=mm.Switching(2)), CHAIN, CHAIN_DATA
     ),
     "covariates of optimal policies": lambda: mm.PolicyOptimalityModel(sharing=mm.Hierarchical("age", MICE)),
 }

@@ -16,6 +16,7 @@ from manymotives.inference import Progress
 from manymotives.io.writing import write_table
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior, RewardPolicyPosterior, SwitchingPosterior
+from manymotives.posterior.effects import has_effects
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.posterior.tables import selected
 
@@ -91,6 +92,8 @@ def _tables(
         wanted = _weight_tables(posterior, level, tasks, feature, contrasts)
     elif feature:
         raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
+    if has_effects(posterior):
+        wanted["effects"] = lambda: posterior.effects(level=level)  # type: ignore[attr-defined]
     wanted |= {
         "rewards": lambda: posterior.to_frame(level=level, **chosen),
         "rewards_canonical": lambda: posterior.to_frame(canonical=True, level=level, **chosen),

@@ -1,6 +1,5 @@
 """From a table of choices to a posterior in a file."""
 
-import os
 import time
 from dataclasses import fields
 from enum import StrEnum
@@ -12,14 +11,15 @@ from rich.console import Console
 
 from manymotives import inference
 from manymotives.commands.common import Speaker
+from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.motives import lines as lines_of_motives
 from manymotives.commands.motives import wanted_most
+from manymotives.commands.outputs import announcer, check_out, left
 from manymotives.errors import InputError, quoted
-from manymotives.fitting.checkpoints import EVERY, OnCheckpoint, fit_in_blocks, is_unfinished
+from manymotives.fitting.checkpoints import EVERY, fit_in_blocks
 from manymotives.fitting.compilation import is_compiled
-from manymotives.fitting.fit import load
 from manymotives.fitting.run import Run
 from manymotives.inference.progress import Progress, Quiet
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -148,6 +148,25 @@ def fit(
             rich_help_panel=How,
         ),
     ] = None,
+    covariates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with a row for each subject: what is known of them besides their choices. Needs --formula.",
+            rich_help_panel=How,
+        ),
+    ] = None,
+    formula: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='On which covariates subjects\' parameters depend: "condition + age"; or, repeated, for each '
+            'parameter: "reward ~ condition", "inverse_temperature ~ age".',
+            rich_help_panel=How,
+        ),
+    ] = None,
+    effect_scale: Annotated[
+        float | None,
+        typer.Option(help="Prior standard deviation of effects. Default: 1.", rich_help_panel=How),
+    ] = None,
     on: Annotated[
         On | None,
         typer.Option(
@@ -202,17 +221,20 @@ def fit(
     """
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
-    with speaker.failures(target, lambda: _left(target)):
+    with speaker.failures(target, lambda: left(target)):
         if features is not None:
             check_features(reward, history)
         prior = reward or (Reward.dirichlet if features is None else Reward.gaussian)
         where = on or (On.pairs if history else On.states)
+        asked = asked_covariates(covariates, formula, effect_scale)
+        if asked is not None:
+            check_covariates(model, method, reward, switches=switching is not None)
         motives = _switching(model, method, switching, switching_by)
         chosen_model = _model(model, prior, where, inverse_temperature, motives)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
-            _check_out(out, resume=resume, force=force)
+            check_out(out, resume=resume, force=force)
         given = {
             "task": task,
             "state": state,
@@ -234,12 +256,18 @@ def fit(
         )
         if inputs.features is not None:
             chosen_model = made_of_features(chosen_model, inputs.features, on)
-        _introduce(speaker, inputs, warnings_of_features(chosen_model.reward, inputs.environment))
+        warnings = warnings_of_features(chosen_model.reward, inputs.environment)
+        if asked is not None:
+            chosen_model, more = with_covariates(chosen_model, asked, inputs)
+            warnings += more
+        _introduce(speaker, inputs, warnings)
         if dry_run:
             chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
-            what = f"{model.value} with {prior.value} rewards on {on_what.value}{made_of}{_motives_said(motives)}"
+            more_said = f"{_motives_said(motives)}{covariates_said(asked, chosen_model)}"
+            clauses = f"{made_of}{more_said}".replace(",,", ",")
+            what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
@@ -253,7 +281,7 @@ def fit(
             resume=resume and not force,
             every=checkpoint,
             progress=Quiet() if as_json else Progress(),
-            on_checkpoint=None if as_json or Console(stderr=True).is_terminal else _announcer(target),
+            on_checkpoint=None if as_json or Console(stderr=True).is_terminal else announcer(target),
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
@@ -314,47 +342,11 @@ def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
     return kind(**given)
 
 
-def _check_out(out: Path | None, *, resume: bool, force: bool) -> None:
-    """Before the work: whether the result can be written, and what is there already."""
-    if out is None:
-        raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
-    if out.suffix != ".nc":
-        raise InputError(f"the result is a netCDF file: call it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
-    if not out.parent.is_dir():
-        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Make it first.")
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise InputError(f"{str(out)!r} cannot be written to. Choose another place.")
-    if out.exists() and not (resume or force):
-        what = "a run that has not ended" if is_unfinished(load(out)) else "a finished run"
-        raise InputError(
-            f"{out} already holds {what}. Go on with it (--resume), overwrite it (--force), or choose another."
-        )
-
-
 def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> None:
     for line in inputs.lines():
         speaker.say(line)
     for note in (*inputs.notes, *inputs.dynamics.warnings, *warnings, *inputs.demonstrations.warnings):
         speaker.say(f"! {note}", "yellow")
-
-
-def _announcer(target: Path) -> OnCheckpoint:
-    """A line in the log after each checkpoint: how far, how fast, how long still."""
-    console = Console(stderr=True)
-
-    def on_checkpoint(made: int, wanted: int, rate: float) -> None:
-        if made < wanted:
-            left = f"about {(wanted - made) / rate:,.0f} s left" if (wanted - made) / rate > 1 else "nearly done"
-            text = f"{made:,} of {wanted:,} draws a chain, {rate:,.1f} a second, {left}; saved in {target}"
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    return on_checkpoint
-
-
-def _left(target: Path) -> str:
-    """What is there when a run was stopped by hand."""
-    last = f"What is in {target} is the last checkpoint: --resume goes on from it."
-    return last if target.exists() else "Nothing was written."
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:

@@ -111,6 +111,20 @@ def task_column(columns: Sequence[str], table: str) -> str:
     return found
 
 
+def covariate_task_columns(columns: Sequence[str], choices: Columns, file: str) -> Column:
+    """The columns that name subjects in a table of covariates: those of the table of choices, else the usual one."""
+    same = choices.task
+    if same is not None and all(each in columns for each in _each(same)):
+        return same
+    found = "task" if "task" in columns else _usual(columns, USUAL["task"], "subject", file)
+    if found is None or not (same is None or isinstance(same, str)):
+        raise InputError(
+            f"{file} has no column {quoted(column_name(same))}, which names subjects in the table of choices. Call it "
+            f"so in both; the columns of this one are {listed(columns, MANY)}."
+        )
+    return found
+
+
 def feature_columns(columns: Sequence[str], choices: Columns, file: str) -> tuple[Column, Column | None]:
     """The columns with the states and, where there is one, the actions of a table of features; the others are features.
 

@@ -269,12 +269,11 @@ class Posterior(ABC):
         names = [name for name in drawn.data_vars if name not in (*UNLISTED, *by_state)]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         with np.errstate(all="ignore"):  # of what does not vary
-            frame = (
-                described_by_arviz(self.data, var_names=names, kind="all" if mixed else "stats")
-                if names
-                else pd.DataFrame()
-            )
-        return Summary(self, frame)
+            frames = [
+                described_by_arviz(self.data, var_names=together, kind="all" if mixed else "stats")
+                for together in _in_one_order(drawn, names)
+            ]
+        return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
 
     # ---- files ---------------------------------------------------------------------------------------------
 
@@ -371,3 +370,12 @@ class Posterior(ABC):
         known = self.data["observed_data"].dataset["counts"]
         coordinates = coordinates | {"state": known["state"], "action": known["action"]}
         return xr.DataArray(policy, dims=(*dims, "state", "action"), coords=coordinates, name="policy")
+
+
+def _in_one_order(drawn: xr.Dataset, names: list[Any]) -> list[list[Any]]:
+    """Which variables ArviZ may describe together: all, or each alone where one has several dimensions of its own.
+
+    Of variables whose dimensions are in different orders it would confuse the names.
+    """
+    several = any(drawn[name].ndim > 3 for name in names)
+    return [[name] for name in names] if several else [names] if names else []

@@ -1,5 +1,6 @@
 """The posterior of a population with covariates in; tables of effects out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,23 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.errors import InputError, quoted
+from manymotives.models.designs import Design
+from manymotives.models.sharing import REWARD, Hierarchical
 from manymotives.posterior.tables import described
 
 PARAMETERS = ("reward", "inverse_temperature", "lapse")
 KINDS = {"effect": "term", "spread": "slope"}  # what is told of, and what names it in draws
+
+
+def designs_of(sharing: Hierarchical, tasks: Sequence[Any]) -> dict[str, Design]:
+    """The design of each parameter that has a formula of its own; one formula for all of them is that of "reward"."""
+    formula = sharing.formula
+    return sharing.designs(tasks, [REWARD] if isinstance(formula, str) else [parameter for parameter, _ in formula])
+
+
+def has_effects(posterior: Any) -> bool:
+    """Whether tasks' parameters depend on covariates."""
+    return getattr(getattr(posterior.model, "sharing", None), "has_covariates", False)
 
 
 def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd.DataFrame:

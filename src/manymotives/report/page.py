@@ -3,12 +3,14 @@
 from importlib.resources import files
 from typing import Any
 
+from manymotives.posterior.effects import has_effects
 from manymotives.report.content import About, Content
 from manymotives.report.html import Markup, data_block, element, text
 from manymotives.report.motives import MotiveContent
 from manymotives.report.page_motives import MOTIVE_PLACES, motive_sections
 from manymotives.report.sections_acts import what_would_be_best
 from manymotives.report.sections_comparison import does_it_predict
+from manymotives.report.sections_effects import who_differs_and_why
 from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
 from manymotives.report.sections_features import what_features_are_worth
@@ -19,6 +21,7 @@ from manymotives.report.sections_wants import what_data_tell, what_they_want
 PLACES = (
     ("short", "In short"),
     ("fitted", "Fitted"),
+    ("effects", "Who differs, and why"),
     ("features", "Features"),
     ("wants", "What they want"),
     ("tell", "What data can tell"),
@@ -87,6 +90,7 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
         warnings(content.posterior),
         in_short(content),
         what_was_fitted(content),
+        who_differs_and_why(content, figures) if has_effects(content.posterior) else None,
         None if content.weights is None else what_features_are_worth(content.weights, content, figures),
         what_they_want(content, figures),
         what_data_tell(content, figures),
@@ -104,5 +108,6 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
 def _places(content: Content) -> tuple[tuple[str, str], ...]:
     """The sections to jump to, of those that are there."""
     absent = {"environment"} if content.posterior.belief is None else set()
+    absent |= set() if has_effects(content.posterior) else {"effects"}
     absent |= {"features"} if content.weights is None else set()
     return tuple(each for each in PLACES if each[0] not in absent)

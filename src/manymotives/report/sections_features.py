@@ -122,7 +122,7 @@ def _average(weights: FeatureWeights) -> dict[str, Any]:
         mid, low, high = map(_short, values)
         plo, phi = (None if np.isnan(end) else _short(end) for end in prior)
         before = "" if plo is None else f"\nprior, 95 %: {plo:.3g} to {phi:.3g}"
-        tip = f"{name}\n{mid:.3g} (95 %: {low:.3g} to {high:.3g})\nabove 0: {_probability(positive)}{before}"
+        tip = f"{name}\n{mid:.3g} (95 %: {low:.3g} to {high:.3g})\nabove 0: {probability(positive)}{before}"
         rows.append({"label": name, "mid": mid, "lo": low, "hi": high, "plo": plo, "phi": phi, "tip": tip})
     legend = LEGEND if rows[0]["plo"] is not None else LEGEND[:2]
     return {"kind": "intervals", "rows": rows, "legend": legend}
@@ -153,7 +153,7 @@ def _features_table(weights: FeatureWeights, content: Content) -> Markup:
             shortened(name),
             _number(mean),
             _range(lower, upper),
-            (float(positive), _probability(positive)),
+            (float(positive), probability(positive)),
             *([_number(each) for each in before] if has_prior else []),
         ]
         if has_average:
@@ -276,7 +276,7 @@ def _short(value: Any) -> float:
     return float(f"{float(value):.4g}")
 
 
-def _probability(share: Any) -> str:
+def probability(share: Any) -> str:
     """Of draws, all of which may agree without certainty."""
     return per_cent(float(np.clip(share, 1e-9, 1 - 1e-9)))
 

@@ -271,8 +271,20 @@ def _sharing(model: Any) -> str:
     if model.is_pooled:
         return "pooled: one reward for everybody, as if one agent had made all choices"
     if model.is_hierarchical:
-        return "hierarchical: each subject has its own, drawn from one population that is inferred too"
+        said = "hierarchical: each subject has its own, drawn from one population that is inferred too"
+        return f"{said}{_depends(model)}"
     return "separate: what is learnt about one subject says nothing about another"
+
+
+def _depends(model: Any) -> str:
+    """On what the population's location depends, where that is anything."""
+    sharing = model.sharing
+    if not sharing.has_covariates:
+        return ""
+    formulas = {parameter: read.text for parameter, read in sharing.formulas.items()}
+    said = "; ".join(text if name is None else f"{name} ~ {text}" for name, text in formulas.items())
+    prior = f"Normal(0, {sharing.effect_scale:g})"
+    return f", and whose location depends on covariates ({said}; effects have the prior {prior})"
 
 
 def _sharing_of_motives(model: RewardPolicyModel) -> str:

@@ -14,6 +14,7 @@ from manymotives.posterior.labelling.common import coordinate_of
 TEXTS = ("manymotives_version", "model", "method", "warnings", "tasks", "states", "actions")  # attributes of the root
 GROUPS = ("posterior", "prior", "log_likelihood", "sample_stats", "observed_data", "constant_data", "sampler")
 UNBOUNDED = ("optimality_gap", "choices")  # may be infinite: some priors of the gap, choices that a policy never makes
+EFFECTS = ("_effect", "_spread", "_deviation")  # how names of draws of covariates end
 
 Dims = tuple[str, ...]
 
@@ -75,7 +76,7 @@ def _expected(posterior: Posterior, coordinates: dict[str, Any], sizes: dict[str
 
 
 def _check_variable(values: xr.DataArray, where: str, dims: Dims, sizes: dict[str, int], available: np.ndarray) -> None:
-    """Dimensions, lengths and numbers; none of them missing but where there is no such action."""
+    """Dimensions, lengths and numbers; none missing but where there is no such action or effect."""
     if values.dims != dims:
         raise InputError(f"{where!r} has the dimensions {values.dims}, not {dims}")
     for dim, size in values.sizes.items():
@@ -86,6 +87,8 @@ def _check_variable(values: xr.DataArray, where: str, dims: Dims, sizes: dict[st
     array = values.values
     if dims[-2:] == ("state", "action"):
         array = array[..., available]
+    if str(values.name).endswith(EFFECTS):  # a term that is not in this parameter's formula has no draws at all
+        array = array[:, :, ~np.isnan(array).all(axis=(0, 1))]
     wrong = np.isnan(array) if values.name in UNBOUNDED else ~np.isfinite(array)
     if wrong.any():
         raise InputError(f"{where!r} has {wrong.sum():,} numbers that are none or infinite")

@@ -1,0 +1,151 @@
+"""Who differs, and why: effects of covariates, with intervals, beside a regression of posterior means."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives import findings
+from manymotives.models.rewards import BetaReward, GaussianReward
+from manymotives.posterior.effects import designs_of
+from manymotives.report.content import Content
+from manymotives.report.html import Markup, element, figure, table
+from manymotives.report.sections_features import probability
+from manymotives.report.words import shortened
+
+DRAWN = 40  # effects in the figure
+LISTED = 200  # in the table
+LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["truth", "regression of posterior means"]]
+
+
+def who_differs_and_why(content: Content, figures: dict[str, Any]) -> Markup:
+    posterior = content.posterior
+    effects, spreads = findings.effects(posterior)
+    has_regression = bool(effects["regression"].notna().any())
+    parts: list[Any] = [
+        element("h2", "Who differs, and why"),
+        element("p", _meaning(content)),
+        _formulas(content),
+    ]
+    if len(effects):
+        figures["effects"] = {
+            "kind": "intervals",
+            "rows": [_drawn(row) for _, row in effects[:DRAWN].iterrows()],
+            "legend": LEGEND if has_regression else LEGEND[:2],
+            "line": 0,
+            "include": [0],
+            "unit": "effect",
+        }
+        parts += [
+            figure(
+                "effects",
+                title="Effects of covariates, the surest first",
+                described="Posterior mean and 95 % interval of each effect; the table below has the numbers.",
+                how="A dot is the posterior mean of an effect, its line the range that holds it with a probability of "
+                "95 %. A line across the dashed one leaves open whether the effect is positive or negative."
+                + (f" The {DRAWN} surest of {len(effects):,}." if len(effects) > DRAWN else ""),
+            ),
+            _effects_table(effects, has_regression),
+        ]
+        if has_regression:
+            parts.append(element("p", _about_regression(spreads)))
+    if len(spreads):
+        parts.append(_spreads_table(spreads))
+    return element("section", parts, id="effects")
+
+
+def _meaning(content: Content) -> str:
+    """What an effect is, and on which scale."""
+    model, drawn = content.posterior.model, content.posterior.data["posterior"].dataset
+    on = ["weights themselves"] if content.posterior.has_features else []
+    if not on:
+        kinds = {GaussianReward: "rewards themselves", BetaReward: "logits of rewards"}
+        on = [kinds.get(type(model.reward), "logarithms of rewards")]
+    on += ["logarithms of inverse temperatures"] if "inverse_temperature" in drawn else []
+    on += ["logits of lapse rates"] if "lapse" in drawn else []
+    return (
+        "Where the population lies depends on what is known of subjects besides their choices. An effect is what one "
+        "unit more of a numeric covariate, or another level of a factor than the reference, adds to "
+        + (on[0] if len(on) == 1 else f"{', '.join(on[:-1])} and {on[-1]}")
+        + ". Effects, subjects and populations were inferred together, so that intervals contain how uncertain each "
+        "subject's own parameters are. An effect is a cause only where the covariate was assigned at random. "
+        "What other sections say of the population is of subjects at the reference of every factor, with average "
+        "numeric covariates."
+    )
+
+
+def _formulas(content: Content) -> Markup:
+    """Formulas, how covariates were coded, and the prior."""
+    sharing = content.posterior.model.sharing
+    designs = designs_of(sharing, content.posterior.tasks)
+    one = isinstance(sharing.formula, str)
+    lines = dict.fromkeys(line for design in designs.values() for line in design.coding.splitlines())
+    facts = [
+        ("Formula" if one else f"Formula of {shortened(name)}", design.formula) for name, design in designs.items()
+    ]
+    facts += [("How covariates were coded", element("span", line)) for line in lines]
+    facts.append(
+        (
+            "Prior of effects",
+            f"Normal(0, {sharing.effect_scale:g}), for one standard deviation of a numeric covariate or another level "
+            "of a factor",
+        )
+    )
+    return element("dl", [(element("dt", what), element("dd", how)) for what, how in facts])
+
+
+def _drawn(row: pd.Series) -> dict[str, Any]:
+    """An effect in the figure."""
+    mid, low, high = (float(f"{row[word]:.4g}") for word in ("mean", "lower", "upper"))
+    simple = None if np.isnan(row["regression"]) else float(f"{row['regression']:.4g}")
+    label = f"{findings.effect_target(row)}: {row['term']}"
+    beside = "" if simple is None else f"\nregression of posterior means: {simple:.3g}"
+    tip = f"{label}\n{mid:.3g} (95 %: {low:.3g} to {high:.3g})\nthis sign: {probability(row['p_direction'])}{beside}"
+    return {"label": label, "mid": mid, "lo": low, "hi": high, "truth": simple, "tip": tip}
+
+
+def _effects_table(effects: pd.DataFrame, has_regression: bool) -> Markup:
+    headings = ["effect on", "of", "mean", "95 %", "sign", "probability of this sign"]
+    headings += ["regression of posterior means"] if has_regression else []
+    rows = []
+    for _, row in effects[:LISTED].iterrows():
+        cells: list[Any] = [
+            shortened(findings.effect_target(row)),
+            shortened(row["term"]),
+            _digits(row["mean"]),
+            f"{_digits(row['lower'])[1]} to {_digits(row['upper'])[1]}",
+            "positive" if row["p_positive"] >= 0.5 else "negative",
+            (float(row["p_direction"]), probability(row["p_direction"])),
+        ]
+        cells += [_digits(row["regression"])] if has_regression else []
+        rows.append(cells)
+    cut = f" The {LISTED} surest of {len(effects):,}; manymotives export has all." if len(effects) > LISTED else ""
+    return table(headings, rows, caption=f"Effects of covariates, the surest sign first.{cut}")
+
+
+def _about_regression(spreads: pd.DataFrame) -> str:
+    return (
+        "Regression of posterior means, which shrinks: least squares of each subject's posterior mean on the same "
+        "covariates, as is often done in a second step. It takes these means for data without error. Here they come "
+        "from this fit, which knows the covariates; means of a fit without covariates are drawn towards one common "
+        "mean, and their regression is smaller still." + (" It leaves out levels." if len(spreads) else "")
+    )
+
+
+def _spreads_table(spreads: pd.DataFrame) -> Markup:
+    rows = [
+        [
+            shortened(findings.effect_target(row)),
+            shortened(row["term"]),
+            _digits(row["mean"]),
+            f"{_digits(row['lower'])[1]} to {_digits(row['upper'])[1]}",
+        ]
+        for _, row in spreads[:LISTED].iterrows()
+    ]
+    return table(["of", "spread", "mean", "95 %"], rows, caption="Standard deviations between members of a level.")
+
+
+def _digits(value: Any) -> tuple[float, str]:
+    """Three digits: effects of one unit may be small."""
+    found = float(value)
+    return (0.0, "–") if np.isnan(found) else (found, f"{found:.3g}".replace("-", "−"))

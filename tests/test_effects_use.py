@@ -1,0 +1,231 @@
+"""Covariates as users meet them: the command line, tables, the report, the picture."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import manymotives as mm
+from manymotives.cli import app
+
+QUICK = ["--chains", "2", "--draws", "10", "--warmup", "10", "--thin", "1", "--max-rounds", "1"]
+SHORT = mm.HMC(chains=2, draws=10, warmup=10, thin=1, max_rounds=1)
+GRID = mm.worlds.GridWorld((2, 3), slip=0.1, discount=0.9)
+NASTY = "treated <b>& 'co'</b>"
+MICE = [f"m{k}" for k in range(8)]
+SUBJECTS = pd.DataFrame(
+    {"mouse": MICE, "condition": ["control", NASTY] * 4, "age": np.arange(8.0) + 3.0, "cage": list("aabbccdd")}
+)
+FEATURES = np.column_stack([np.arange(6.0) % 2, np.arange(6.0) / 5])
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(word) for word in arguments])
+
+
+def fit(folder, *more):
+    return run("fit", folder / "choices.csv", "--environment", folder / "environment.csv", "--discount", 0.9, *more)
+
+
+def refusal(folder, *more):
+    result = fit(folder, "--dry-run", "--json", *more)
+    assert result.exit_code == 2, result.output
+    return json.loads(result.output)["error"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Choices of eight mice, a table of features, and one of what is known of the mice, in another order."""
+    folder = tmp_path_factory.mktemp("covariates")
+    weights = np.random.default_rng(0).normal(size=(8, 2)) + np.outer(np.arange(8) % 2, [1.0, 0.0])
+    data = mm.simulate(GRID, weights @ FEATURES.T, mm.Softmax(1.0), steps=30, seed=1, tasks=MICE)
+    data.to_frame().rename(columns={"task": "mouse"}).to_csv(folder / "choices.csv", index=False)
+    GRID.to_frame().to_csv(folder / "environment.csv", index=False)
+    features = pd.DataFrame(FEATURES, columns=["food", "light"]).assign(state=GRID.states)
+    features.to_csv(folder / "features.csv", index=False)
+    SUBJECTS[::-1].to_csv(folder / "subjects.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(tables):
+    return ["--features", tables / "features.csv", "--covariates", tables / "subjects.csv"]
+
+
+@pytest.fixture(scope="module")
+def fitted(tables, asked):
+    """A run that the command wrote."""
+    out = tables / "run.nc"
+    formulas = ["--formula", "reward ~ condition + age + (1 | cage)", "--formula", "light ~ age"]
+    result = fit(tables, *asked, *formulas, "--effect-scale", 0.5, *QUICK, "--out", out)
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def test_the_command_fits_what_the_library_fits(tables, asked, fitted):
+    environment = mm.io.read_environment(tables / "environment.csv", discount=0.9)
+    columns = {"task": "mouse", "episode": "episode", "step": "step"}
+    data = mm.io.read_demonstrations(tables / "choices.csv", environment, **columns)
+    sharing = mm.Hierarchical({"reward": "condition + age + (1 | cage)", "light": "age"}, SUBJECTS, 0.5, task="mouse")
+    reward = mm.GaussianReward(mm.io.read_features(tables / "features.csv", environment))
+    model = mm.RewardPolicyModel(reward, sharing=sharing)
+    expected = mm.fit(model, environment, data, SHORT, seed=0, progress=False)
+    pd.testing.assert_frame_equal(mm.load(fitted).effects(), expected.effects())
+
+
+def test_a_run_goes_on_with_the_same_formulas_only(tables, asked):
+    out, more = tables / "short.nc", ["--formula", "age", *QUICK, "--out", tables / "short.nc"]
+    assert fit(tables, *asked, *more).exit_code == 0
+    longer = fit(tables, *asked, *more, "--resume", "--draws", 15)
+    assert longer.exit_code == 0, longer.output
+    assert mm.load(out).data["posterior"].sizes["draw"] == 15
+    other = fit(tables, *asked, "--formula", "condition", *QUICK, "--out", out, "--resume")
+    assert other.exit_code == 2
+
+
+def test_a_dry_run_says_the_formula(tables, asked):
+    result = fit(tables, *asked, "--formula", "condition + age", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "('food', 'light'), whose population depends on covariates ('condition', 'age': condition + age)," in (
+        result.output
+    )
+
+
+def test_what_covariates_need(tables, asked):
+    age, table = ["--formula", "age"], asked[2:]
+    assert "--formula needs --covariates" in refusal(tables, *age)
+    assert "--covariates needs a formula" in refusal(tables, *table)
+    assert "no formula uses a column" in refusal(tables, *table, "--formula", "1")
+    assert "--effect-scale is for models with" in refusal(tables, "--effect-scale", 2)
+    assert "--effect-scale must be a positive number; found 0." in refusal(tables, *table, *age, "--effect-scale", 0)
+    assert "there is no file" in refusal(tables, "--covariates", tables / "nowhere.csv", *age)
+    assert "found --model separate" in refusal(tables, *table, *age, "--model", "separate")
+    assert "found --model rp" in refusal(tables, *table, *age, "--model", "rp")
+    assert "--switching cannot be combined yet" in refusal(tables, *table, *age, "--switching", 2)
+    assert "--reward smooth cannot be combined yet" in refusal(tables, *table, *age, "--reward", "smooth")
+    assert "cannot infer effects" in refusal(tables, *table, *age, "--method", "empirical-bayes")
+    assert "subjects.csv has no column 'agee'" in refusal(tables, *table, "--formula", "agee")
+    assert "'age': of which parameter?" in refusal(tables, *table, *age, "--formula", "reward ~ condition")
+    assert "'reward' has two formulas" in refusal(
+        tables, *table, "--formula", "reward ~ age", "--formula", "reward ~ condition"
+    )
+    assert "unknown parameter 'laps'" in refusal(tables, *table, "--formula", "laps ~ age")
+
+
+def test_the_table_of_covariates_names_subjects(tables, tmp_path):
+    SUBJECTS.rename(columns={"mouse": "rodent"}).to_csv(tmp_path / "other.csv", index=False)
+    said = refusal(tables, "--covariates", tmp_path / "other.csv", "--formula", "age")
+    assert "other.csv has no column 'mouse', which names subjects in the table of choices" in said
+    SUBJECTS[:6].to_csv(tmp_path / "few.csv", index=False)
+    said = refusal(tables, "--covariates", tmp_path / "few.csv", "--formula", "age")
+    assert "has no row for 2 of 8 tasks" in said
+    spare = pd.concat([SUBJECTS, SUBJECTS[:1].assign(mouse="ghost")])
+    spare.to_csv(tmp_path / "spare.csv", index=False)
+    result = fit(tables, "--covariates", tmp_path / "spare.csv", "--formula", "age", "--dry-run")
+    assert "spare.csv has rows of 1 others of whom there are no choices" in result.output
+
+
+def test_an_environment_must_be_known(tables):
+    estimated = ["fit", tables / "choices.csv", "--covariates", tables / "subjects.csv", "--formula", "age"]
+    result = run(*estimated, "--dry-run")
+    assert result.exit_code == 2
+    assert "an environment that is inferred" in result.output
+    assert run(*estimated, "--plug-in", "--dry-run").exit_code == 0
+
+
+def test_two_columns_are_one_task(tables, tmp_path):
+    """Sessions of mice as tasks; the table of choices is also that of covariates."""
+    choices = pd.read_csv(tables / "choices.csv")
+    choices = choices.assign(mouse=choices["mouse"].str[1].astype(int) // 2, session=choices["mouse"].str[1])
+    choices.assign(drug=choices["session"].astype(int) % 2).to_csv(tmp_path / "choices.csv", index=False)
+    GRID.to_frame().to_csv(tmp_path / "environment.csv", index=False)
+    more = ["--task", "mouse,session", "--covariates", tmp_path / "choices.csv", "--formula", "drug + (1 | mouse)"]
+    result = fit(tmp_path, *more, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "8 subjects" in result.output
+    alone = fit(tmp_path, *more[:2], "--covariates", tables / "subjects.csv", "--formula", "age", "--dry-run")
+    assert "has no column 'mouse, session'" in alone.output
+
+
+def test_export_has_a_table_of_effects(fitted, tmp_path):
+    result = run("export", fitted, "--out", tmp_path / "tables", "--no-contrasts")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "tables" / "effects.csv")
+    expected = mm.load(fitted).effects()
+    assert table["term"].tolist() == expected["term"].tolist()
+    np.testing.assert_allclose(table["mean"], expected["mean"])
+
+
+def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
+    page = mm.report(mm.load(fitted), tmp_path / "page.html").read_text()
+    section = page[page.index('<section id="effects"') :]
+    section = section[: section.index("</section>")]
+    assert "Who differs, and why" in section
+    assert "reward ~" not in section
+    assert "condition + age + (1 | cage)" in section
+    assert "age: centred at 6.5, divided by its standard deviation 2.44949" in section
+    assert "Normal(0, 0.5)" in section
+    assert "regression of posterior means" in section
+    assert "spread of cage" in section
+    assert NASTY not in page
+    assert "treated &lt;b&gt;" in section
+    figures = json.loads(re.search(r'id="data-figures">(.*?)</script>', page, re.DOTALL)[1])
+    assert {row["label"].split(": ")[0] for row in figures["effects"]["rows"]} == {"food", "light"}
+    assert len(figures["effects"]["rows"]) == 3  # condition and age of food, age of light
+
+
+def test_the_regression_is_one_of_posterior_means(fitted):
+    posterior = mm.load(fitted)
+    effects, spreads = mm.findings.effects(posterior)
+    assert spreads["term"].tolist() == ["spread of cage"]
+    means = posterior.weights.mean(("chain", "draw"))
+    order = SUBJECTS.set_index("mouse").loc[list(posterior.tasks)]
+    slope = np.polyfit(order["age"], means.sel(feature="light"), 1)[0]
+    of_light = effects[(effects["feature"] == "light") & (effects["term"] == "age")]
+    assert of_light["regression"].item() == pytest.approx(slope, rel=1e-9)
+    columns = np.column_stack([np.ones(8), order["condition"] == NASTY, order["age"]])
+    both = np.linalg.lstsq(columns.astype(float), means.sel(feature="food").values, rcond=None)[0]
+    of_food = effects[effects["feature"] == "food"].set_index("term")["regression"]
+    np.testing.assert_allclose(of_food[[f"condition[{NASTY}]", "age"]], both[1:], rtol=1e-9)
+    assert effects["p_direction"].is_monotonic_decreasing
+
+
+def test_the_summary_names_effects_as_the_table_does(fitted):
+    posterior = mm.load(fitted)
+    rows = posterior.summary().table["mean"].astype(float).dropna()
+    effects, _ = mm.findings.effects(posterior)
+    for _, row in effects.iterrows():
+        named = rows.loc[f"reward_effect[{row['term']}, {row['feature']}]"]
+        assert named == pytest.approx(row["mean"], abs=0.06)
+
+
+def test_held_out_subjects_are_refused(fitted):
+    with pytest.raises(mm.errors.InputError, match="held-out tasks cannot be predicted by covariates yet"):
+        mm.score(mm.load(fitted), hold_out="tasks")
+
+
+@pytest.mark.parametrize("reward", [mm.DirichletReward(), mm.BetaReward(on="state_action")])
+def test_every_kind_of_reward_has_its_section_and_its_picture(reward, tmp_path):
+    data = mm.simulate(GRID, np.eye(6)[np.arange(8) % 6], mm.Softmax(2.0), steps=20, seed=0, tasks=MICE)
+    choice = mm.Softmax(mm.Gamma(2.0, 1.0), lapse=mm.Beta(1.0, 9.0))
+    model = mm.RewardPolicyModel(reward, choice, mm.Hierarchical("condition", SUBJECTS, task="mouse"))
+    posterior = mm.fit(model, GRID, data, SHORT, seed=0, progress=False)
+    effects, _ = mm.findings.effects(posterior)
+    without = effects.loc[effects["regression"].isna(), "parameter"].unique().tolist()
+    assert without == (["reward"] if isinstance(reward, mm.DirichletReward) else [])
+    assert 'id="effects"' in mm.report(posterior, tmp_path / "page.html").read_text()
+    axes = mm.plots.effects(posterior)
+    assert axes.get_title().startswith("What covariates explain")
+    assert "lapse: condition" in " ".join(label.get_text() for label in axes.get_yticklabels())
+    axes.figure.savefig(tmp_path / "picture.png")
+
+
+def test_a_page_without_covariates_has_no_such_section(tmp_path):
+    data = mm.simulate(GRID, np.eye(6)[:2], mm.Softmax(2.0), steps=20, seed=0)
+    posterior = mm.fit(mm.RewardPolicyModel(), GRID, data, mm.Metropolis(chains=1, draws=5, warmup=5), progress=False)
+    assert 'id="effects"' not in mm.report(posterior, tmp_path / "page.html").read_text()
+    with pytest.raises(mm.errors.InputError, match="this model has no covariates"):
+        mm.plots.effects(posterior)
