@@ -24,7 +24,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.families import draw_all
 from manymotives.fitting.fit import method_of
-from manymotives.inference import Progress
+from manymotives.inference import Progress, suited
 from manymotives.inference.importance import UNRELIABLE, normalised, smoothed
 from manymotives.models import Target
 from manymotives.posterior import RewardPolicyPosterior
@@ -189,6 +189,9 @@ def _continued(
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= arrays.keys():
         return None
     target, environment = contender.model.bind(dynamics, only(demonstrations, split.trains)), known_part(dynamics)
+    if target.effects is not None:  # chains keep tasks without what covariates add
+        return None
+    method = suited(method, target)
     owner, belief = np.arange(target.num_tasks), target.belief
     environments = [environment] * len(arrays["tasks"])
     if belief is not None:
