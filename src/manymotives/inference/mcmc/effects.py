@@ -103,6 +103,7 @@ class EffectSampler:
         self._regress(rng, data, state)
         self._slice_others(rng, data, state)
         self._slice_spreads(rng, data, state)
+        data.offset[:] = self.offset()  # to the last bit what a chain that resumes begins with: sums round differently
         self._trajectory(rng, world, layout, data, state)
 
     def _regress(self, rng: np.random.Generator, data: Data, state: State) -> None:
