@@ -195,7 +195,7 @@ class Killed(Exception):
 
 
 def test_a_run_that_was_cut_ends_as_one_that_was_not(tmp_path):
-    model, environment, choices = members(mm.Softmax, "condition + (condition | subject)", steps=5)
+    model, environment, choices = members(mm.Softmax, "condition", steps=5)
     method, path = mm.HMC(chains=1, draws=60, warmup=10, thin=1, max_rounds=1), tmp_path / "run.nc"
 
     def killed(made, wanted, rate):
