@@ -76,5 +76,5 @@ def test_ranks_are_uniform(design, method):
 @pytest.mark.long
 def test_the_control_that_is_told_wrong_conditions_fails():
     wrong = ["no"] * 4 + ["yes"] * 4
-    found = ranks("between", chosen(mm.HMC, 49, 80, 2, 1), range(120), steps=100, fitted=wrong, effect_scale=3.0)
+    found = ranks("between", chosen(mm.HMC, 49, 80, 2, 1), range(60), steps=100, fitted=wrong, effect_scale=3.0)
     assert found.p_value < 1e-4, found
