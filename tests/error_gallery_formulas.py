@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 import manymotives as mm
-from error_gallery_data import CHAIN, CHAIN_DATA
+from error_gallery_data import CHAIN, CHAIN_DATA, VAGUE
 from manymotives.commands.covariates import Asked, asked_covariates, check_covariates, with_covariates
 from manymotives.commands.inputs import Inputs
 from manymotives.io.columns import Columns, covariate_task_columns
+from manymotives.inference.checks import check_state
+from manymotives.inference.mcmc.effects import EffectSampler
 from manymotives.models.covariates import Covariates
 from manymotives.models.designs import design_of
 from manymotives.models.formulas import parsed
@@ -32,6 +34,7 @@ MICE = pd.DataFrame(
 )
 TASKS = tuple(MICE["task"])
 TRIALS = pd.DataFrame({"task": ["ann", "bob", "ann"], "age": [3.0, 4.0, 5.0]})
+FEW = mm.Gibbs(chains=1, draws=5, warmup=2, thin=1)
 
 SUBJECTS = Path("subjects.csv")
 ASKED = Asked(SUBJECTS, "age", 1.0)
@@ -51,6 +54,22 @@ def design(formula, covariates=MICE, tasks=TASKS, **options):
 def refused(**parts):
     """Covariates as a spoilt file may hold them."""
     return Covariates(**{"tasks": ["ann"], "names": ["age"], "values": [[3.0]], "levels": [None]} | parts)
+
+
+def of_age(**parts):
+    return mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE), **parts)
+
+
+def fitted(method=None, environment=CHAIN, **parts):
+    return mm.fit(of_age(**parts), environment, CHAIN_DATA, method, progress=False)
+
+
+def resumed(name, values):
+    """From a state that a file spoilt."""
+    target = of_age().bind(CHAIN, CHAIN_DATA)
+    state = EffectSampler(target).saved()
+    arrays = {word: array[None] for word, array in state.items() if word != name}
+    check_state(arrays if values is None else arrays | {name: values}, target)
 
 
 FORMULAS = {
@@ -132,17 +151,33 @@ FORMULAS = {
     "a formula of no column": lambda: with_covariates(None, replace(ASKED, formula="1"), inputs(CHAIN, CALLED)),
     "effects of no posterior": lambda: mm.findings.effects(7),
     # ---- in a model
-    "held-out tasks with covariates": lambda: mm.score(
-        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE)), CHAIN, CHAIN_DATA, hold_out="tasks"
-    ),
     "a formula without covariates": lambda: mm.Hierarchical("age"),
     "covariates without a formula": lambda: mm.Hierarchical(covariates=MICE),
     "formulas that are no mapping": lambda: mm.Hierarchical(["age"], MICE),
     "a formula for an unknown parameter": lambda: mm.Hierarchical({"laps": "age"}, MICE).designs(
         TASKS, ["reward", "inverse_temperature", "lapse"]
     ),
-    "a fit with covariates and switches": lambda: mm.fit(
-        mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE), switching=mm.Switching(2)), CHAIN, CHAIN_DATA
-    ),
     "covariates of optimal policies": lambda: mm.PolicyOptimalityModel(sharing=mm.Hierarchical("age", MICE)),
+    # ---- what cannot be done with covariates yet
+    "modes with covariates": lambda: fitted(mm.EmpiricalBayes()),
+    "importance sampling with covariates": lambda: fitted(mm.MonteCarlo(draws=10)),
+    "nested importance sampling with covariates": lambda: fitted(mm.NestedMonteCarlo(draws=10)),
+    "a device with covariates": lambda: fitted(mm.HMC(device="cpu")),
+    "motives that switch with covariates": lambda: fitted(switching=mm.Switching(2)),
+    "covariates in an unknown environment": lambda: fitted(environment=VAGUE),
+    "smooth rewards with covariates": lambda: fitted(reward=mm.SmoothReward()),
+    "held-out tasks with covariates": lambda: mm.score(of_age(), CHAIN, CHAIN_DATA, hold_out="tasks"),
+    "calibration with covariates": lambda: mm.calibrate(of_age(), CHAIN, tasks=2, progress=False),
+    "calibration with truth from covariates": lambda: mm.calibrate(
+        mm.RewardPolicyModel(), CHAIN, truth=of_age(), tasks=2, progress=False
+    ),
+    "recovery with covariates": lambda: mm.recover(of_age(), CHAIN, tasks=["ann", "bob"], progress=False),
+    "new subjects without covariates": lambda: fitted(FEW).population(),
+    "effects without covariates": lambda: mm.fit(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
+    ).effects(),
+    "an equivalence below zero": lambda: fitted(FEW).effects(equivalence=-1),
+    "an equivalence in words": lambda: fitted(FEW).effects(equivalence="small"),
+    "effects that a file lost": lambda: resumed("effects_step_size", None),
+    "effects of another size": lambda: resumed("effects_z", np.zeros((1, 2, 3))),
 }

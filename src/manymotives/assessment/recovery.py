@@ -96,6 +96,11 @@ def recover(
             "Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and fit; or ask "
             "mm.calibrate."
         )
+    if model.has_covariates:
+        raise InputError(
+            "recover cannot simulate a model with covariates yet: tasks would be drawn without their covariates. Leave "
+            "them out: sharing=mm.Hierarchical()."
+        )
     on = model.reward.on
     names, rewards = _named_tasks(tasks, environment, on)
     rng = np.random.default_rng([seed, 1])

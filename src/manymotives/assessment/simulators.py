@@ -51,6 +51,11 @@ def _reward_policy(
     steps: int,
 ) -> Replication:
     """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
+    if model.has_covariates or source.has_covariates:
+        raise InputError(
+            "a model with covariates cannot be calibrated yet: tasks would be simulated without their covariates. "
+            "Calibrate it without them: sharing=mm.Hierarchical()."
+        )
     if model.switching is not None or source.switching is not None:
         return switching_replications(model, source, environment, method, tasks, steps)
     belief, known = split_environment(environment)

@@ -9,6 +9,7 @@ from manymotives.errors import InputError
 from manymotives.models import Target
 
 MAY_BE_ZERO = ("warmup",)
+MISSING = np.zeros((0, 0, 0))  # in place of an array: of no size that one could have
 
 
 def checked_counts(method: Any, *names: str) -> None:
@@ -43,7 +44,16 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
             "motives_concentration": (assignment.num_roots, len(assignment.levels)),
             "motives_use": (assignment.num_roots, count),
         }
-    known = {name: np.asarray(arrays.get(name, ())) for name in sizes if name in arrays or name.startswith("motives_")}
+    if target.effects is not None:
+        size, spreads = target.effects.applies.shape, target.effects.has_slope.shape
+        sizes |= {
+            "effects_z": size,
+            "effects_log_spread": spreads,
+            "effects_width": (size[0] + spreads[0], size[1]),
+            "effects_step_size": (),
+        }
+    needed = [name for name in sizes if name in arrays or name.startswith(("motives_", "effects_"))]
+    known = {name: np.asarray(arrays.get(name, MISSING)) for name in needed}
     wrong = [name for name, values in known.items() if values.shape[1:] != sizes[name] or values.dtype.kind not in "if"]
     chosen = known.get("actions", np.zeros(1))
     if not wrong and (chosen.min() < 0 or chosen.max() >= actions):

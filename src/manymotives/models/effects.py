@@ -65,7 +65,7 @@ class Effects(NamedTuple):
 
     def log_density(
         self, z: Float[np.ndarray, "... E D"], log_spread: Float[np.ndarray, "... K D"]
-    ) -> Float[np.ndarray, "..."] | float:
+    ) -> Float[np.ndarray, "..."] | np.floating:
         """log p(z, log τ)."""
         ratio = log_spread - np.log(self.scale)
         of_spread = ratio - 0.5 * np.exp(2.0 * ratio) + 0.5 * np.log(2.0 / np.pi)

@@ -69,3 +69,8 @@ class Model(Recorded, ABC):
     @property
     def is_hierarchical(self) -> bool:
         return isinstance(self.sharing, Hierarchical)
+
+    @property
+    def has_covariates(self) -> bool:
+        """Whether what a task does depends on what is known of it."""
+        return isinstance(self.sharing, Hierarchical) and self.sharing.has_covariates

@@ -157,7 +157,7 @@ class PolicyOptimalityModel(Model):
             raise InputError(f"{who}: policy must be DirichletPolicy(...); found {self.policy!r}.")
         if not isinstance(self.sharing, Hierarchical | Separate | Pooled):
             raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
-        if isinstance(self.sharing, Hierarchical) and self.sharing.has_covariates:
+        if self.has_covariates:
             raise InputError(f"{who}: its population has no location that covariates could shift. Use Hierarchical().")
         check_optimality(self.optimality)
         for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):

@@ -199,7 +199,7 @@ class RewardPolicyModel(Model):
 
     def _effects(self, tasks: tuple[Any, ...], names: list[str], belief: Any) -> Effects | None:
         """What covariates add to tasks' coordinates, which have these names."""
-        if not self.is_hierarchical or not self.sharing.has_covariates:
+        if not self.has_covariates:
             return None
         for is_so, what in (
             (self.switching is not None, "motives that switch"),

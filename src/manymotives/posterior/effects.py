@@ -29,6 +29,9 @@ def has_effects(posterior: Any) -> bool:
 
 def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd.DataFrame:
     """One row for each parameter and term: see `RewardPolicyPosterior.effects`."""
+    is_number = isinstance(equivalence, int | float | np.integer | np.floating) and not isinstance(equivalence, bool)
+    if equivalence is not None and not (is_number and 0 < equivalence < np.inf):
+        raise InputError(f"equivalence must be a positive number, such as 0.1; found {quoted(equivalence)}.")
     drawn = posterior.data["posterior"].dataset
     frames = [
         _frame(drawn[f"{parameter}_{kind}"], parameter, kind, level, equivalence)
@@ -41,8 +44,6 @@ def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd
             'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
-    if equivalence is not None and not (np.isreal(equivalence) and 0 < equivalence < np.inf):
-        raise InputError(f"equivalence must be a positive number, such as 0.1; found {quoted(equivalence)}.")
     whole = pd.concat(frames, ignore_index=True)
     of = [name for name in ("feature", "state", "action") if name in whole]
     return whole[["parameter", *of, "term", *(name for name in whole if name not in ("parameter", "term", *of))]]

@@ -202,6 +202,11 @@ class RewardPolicyPosterior(Posterior):
             )
         if self.model.is_pooled:
             return drawn[[name for name in ("reward", "weight", "inverse_temperature", "lapse") if name in drawn]]
+        if self.model.has_covariates:
+            raise InputError(
+                "new subjects of a model with covariates cannot be drawn yet: what they want depends on covariates of "
+                "their own. posterior.effects() says how; posterior.rewards has the subjects of the fit."
+            )
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         parameters = np.ascontiguousarray(target.parameters_at(self.hyperparameters()))

@@ -96,8 +96,11 @@ def score(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or "
                 'show some of its own: hold_out=("tasks", 1).'
             )
-        if hold_out == "tasks" and getattr(getattr(each.model, "sharing", None), "has_covariates", False):
-            raise InputError(f"{each.name}: held-out tasks cannot be predicted by covariates yet. Hold out episodes.")
+        if hold_out == "tasks" and each.model.has_covariates:
+            raise InputError(
+                f"{each.name}: tasks of a model with covariates cannot be held out yet: new tasks would be drawn "
+                'without their covariates. Hold out episodes: hold_out="episodes".'
+            )
         each.model.bind(each.dynamics(dynamics), demonstrations)  # what is wrong is better found before the work
     unadapted = [each.name for each in contenders if own_past and not can_use_own_past(each.model)]
     if hold_out == "tasks":

@@ -72,6 +72,7 @@ class EffectSampler:
         self.seen: list[np.ndarray] = []  # in warm-up: squares of the slopes of log-likelihoods in coefficients
         self.accepted: list[float] = []
         self.workspace: Any = None
+        self.slopes = np.zeros((target.num_tasks, size))  # of log-likelihoods in tasks' u, where the chain is
 
     def begin(self, rng: np.random.Generator) -> np.ndarray:
         """From the prior; the offsets [M, D] that follow."""
@@ -105,6 +106,7 @@ class EffectSampler:
         self._regress(rng, data, state)
         self._slice_others(rng, data, state)
         self._slice_spreads(rng, data, state)
+        data.offset[:] = self.offset()  # to the last bit what a chain that resumes begins with: sums round differently
         self._trajectory(rng, world, layout, data, state)
 
     def _regress(self, rng: np.random.Generator, data: Data, state: State) -> None:
@@ -214,6 +216,7 @@ class EffectSampler:
         workspace.plans.value[:count], workspace.plans.actions[:count] = state.value, state.actions
         find_hyper_z(layout, state)
         log_density_and_gradient(world, layout, data, workspace, state.hyper_z, state.task_z)
+        self.slopes[:] = workspace.likelihood_gradient
         size = len(effects.names)
         here = np.concatenate([self.state.z, self.state.log_spread])
         width, step = self.state.width, float(self.state.step_size)
@@ -255,6 +258,7 @@ class EffectSampler:
             data.offset[:] = before
             return
         self.state.z[:], self.state.log_spread[:] = x[:size], x[size:]
+        self.slopes[:] = workspace.likelihood_gradient
         state.log_likelihood[:] = workspace.log_likelihood
         state.value[:], state.actions[:], state.q[:] = (
             each[:count] for each in (workspace.plans.value, workspace.plans.actions, workspace.plans.q)
@@ -264,8 +268,7 @@ class EffectSampler:
 
     def note(self) -> None:
         """What a draw of warm-up says of how far trajectories may go."""
-        slopes = self.workspace.likelihood_gradient
-        self.seen.append((self.effects.columns**2).T @ slopes**2)
+        self.seen.append((self.effects.columns**2).T @ self.slopes**2)
 
     def adapt(self, gain: float) -> None:
         """Widths by what choices tell about coefficients, tasks' v given; step sizes by how many are accepted.

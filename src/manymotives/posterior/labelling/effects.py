@@ -11,7 +11,7 @@ from manymotives.models import Target
 from manymotives.models.effects import POPULATION, Effects
 
 
-def without_effects(draws: Draws, target: Target) -> tuple[np.ndarray, np.ndarray | float]:
+def without_effects(draws: Draws, target: Target) -> tuple[np.ndarray, np.ndarray | np.floating | float]:
     """Tasks' coordinates less what covariates add, and log p of the coefficients [chain, draw]."""
     if target.effects is None or draws.effects is None:
         return draws.tasks, 0.0

@@ -140,7 +140,7 @@ def labelled_variables(
 
 
 def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, Any], seed: int) -> xr.Dataset:
-    """Draws of one task of one population before any choice was seen."""
+    """Draws of one task of one population before any choice was seen; with covariates, of any of these tasks."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
     alone = replace(
         target,
@@ -152,11 +152,14 @@ def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, An
     numbers = target.num_coordinates + target.num_hyper + target.counts[0].size
     hyper = alone.draw_hyper(rng, min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, LARGEST_PRIOR // numbers)))
     tasks = alone.draw_tasks(rng, hyper)
+    effects = target.effects
+    if effects is None:
+        return labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
+    drawn = EffectDraws(*(np.stack(part)[None] for part in zip(*(effects.draw(rng) for _ in hyper))))
+    offsets, anyone = effects.offsets(effects.coefficients(*drawn))[0], rng.integers(target.num_tasks, size=len(hyper))
+    tasks = tasks + offsets[np.arange(len(hyper)), anyone][:, None]
     found = labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
-    if target.effects is None:
-        return found
-    drawn = EffectDraws(*(np.stack(part)[None] for part in zip(*(target.effects.draw(rng) for _ in hyper))))
-    return found.merge(labelled_effects(target, target.effects, drawn, found))
+    return found.merge(labelled_effects(target, effects, drawn, found))
 
 
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]  # name: (dims behind chain, draw and whose they are, values)
