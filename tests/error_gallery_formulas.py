@@ -10,9 +10,9 @@ import manymotives as mm
 from error_gallery_data import CHAIN, CHAIN_DATA, VAGUE
 from manymotives.commands.covariates import Asked, asked_covariates, check_covariates, with_covariates
 from manymotives.commands.inputs import Inputs
-from manymotives.io.columns import Columns, covariate_task_columns
 from manymotives.inference.checks import check_state
 from manymotives.inference.mcmc.effects import EffectSampler
+from manymotives.io.columns import Columns, covariate_task_columns
 from manymotives.models.covariates import Covariates
 from manymotives.models.designs import design_of
 from manymotives.models.formulas import parsed

@@ -203,7 +203,7 @@ def test_the_summary_names_effects_as_the_table_does(fitted):
 
 
 def test_held_out_subjects_are_refused(fitted):
-    with pytest.raises(mm.errors.InputError, match="held-out tasks cannot be predicted by covariates yet"):
+    with pytest.raises(mm.errors.InputError, match="cannot be held out yet"):
         mm.score(mm.load(fitted), hold_out="tasks")
 
 

@@ -220,21 +220,20 @@ class EffectSampler:
         size = len(effects.names)
         here = np.concatenate([self.state.z, self.state.log_spread])
         width, step = self.state.width, float(self.state.step_size)
+        members, log_scale = effects.slope[self.is_member], np.log(effects.scale)
 
-        def density_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+        def density_and_gradient(x: np.ndarray, scales: np.ndarray) -> tuple[float, np.ndarray]:
+            """Up to a constant, where tasks' likelihoods were evaluated."""
             z, log_spread = x[:size], x[size:]
-            coefficients = effects.coefficients(z, log_spread)
-            found = workspace.log_likelihood.sum() + effects.log_density(z, log_spread)
-            by = effects.columns.T @ workspace.likelihood_gradient
-            gradient = np.empty_like(x)
-            gradient[:size] = effects.scales(log_spread) * by - z
-            ratio = np.exp(2.0 * (log_spread - np.log(effects.scale)))
-            gradient[size:] = 1.0 - ratio
-            np.add.at(gradient, size + effects.slope[self.is_member], (coefficients * by)[self.is_member])
-            return float(found), np.where(moves, gradient, 0.0)
+            by = scales * (effects.columns.T @ workspace.likelihood_gradient)
+            ratio = np.exp(2.0 * (log_spread - log_scale))
+            prior = np.concatenate([-0.5 * z**2, log_spread - 0.5 * ratio])
+            gradient = np.concatenate([by - z, 1.0 - ratio])
+            np.add.at(gradient, size + members, (z * by)[self.is_member])
+            return float(workspace.log_likelihood.sum() + prior[moves].sum()), np.where(moves, gradient, 0.0)
 
         momentum = np.where(moves, rng.standard_normal(here.shape), 0.0)
-        height, gradient = density_and_gradient(here)
+        height, gradient = density_and_gradient(here, effects.scales(self.state.log_spread))
         energy = 0.5 * (momentum**2).sum() - height
         steps = 1 + int(rng.random() * np.clip(round(30.0 * step), 1, MOST_STEPS))
         x, ended = here, energy
@@ -244,9 +243,10 @@ class EffectSampler:
             if not (np.abs(x[size:]) < -SMALLEST_LOG).all():
                 ended = np.inf
                 break
-            data.offset[:] = effects.offsets(effects.coefficients(x[:size], x[size:]))
+            scales = effects.scales(x[size:])
+            data.offset[:] = effects.offsets(np.where(effects.applies, scales * x[:size], 0.0))
             log_density_and_gradient(world, layout, data, workspace, state.hyper_z, state.task_z)
-            height, gradient = density_and_gradient(x)
+            height, gradient = density_and_gradient(x, scales)
             momentum = momentum + 0.5 * step * width * gradient
             with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that ran away is not accepted
                 ended = 0.5 * (momentum**2).sum() - height
