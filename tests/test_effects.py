@@ -166,7 +166,7 @@ def same_draws(one, other):
 
 
 METHODS = [
-    pytest.param(mm.HMC, id="HMC"),
+    pytest.param(mm.HMC, id="HMC", marks=LONG),  # as below, where a run is cut
     pytest.param(mm.Gibbs, id="Gibbs", marks=LONG),
     pytest.param(mm.Metropolis, id="Metropolis", marks=LONG),
 ]

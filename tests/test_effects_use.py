@@ -207,7 +207,9 @@ def test_held_out_subjects_are_refused(fitted):
         mm.score(mm.load(fitted), hold_out="tasks")
 
 
-@pytest.mark.parametrize("reward", [mm.DirichletReward(), mm.BetaReward(on="state_action")])
+@pytest.mark.parametrize(
+    "reward", [mm.DirichletReward(), pytest.param(mm.BetaReward(on="state_action"), marks=pytest.mark.long)]
+)
 def test_every_kind_of_reward_has_its_section_and_its_picture(reward, tmp_path):
     data = mm.simulate(GRID, np.eye(6)[np.arange(8) % 6], mm.Softmax(2.0), steps=20, seed=0, tasks=MICE)
     choice = mm.Softmax(mm.Gamma(2.0, 1.0), lapse=mm.Beta(1.0, 9.0))

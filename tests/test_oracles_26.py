@@ -184,6 +184,7 @@ def test_the_exact_posterior_of_three_tasks_with_a_covariate_converges(soft, pri
     assert np.ptp(coarse["log_evidence"].mean) < 1e-7
 
 
+@pytest.mark.long
 def test_nested_integrals_and_chains_agree_with_the_exact_posterior():
     arguments = ([environment()], COVARIATES, PRIOR, False)
     exact = regression.exact_posterior(*arguments)

@@ -262,7 +262,8 @@ def fit(
             warnings += more
         _introduce(speaker, inputs, warnings)
         if dry_run:
-            chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
+            bound = chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
+            chosen_method = inference.suited(chosen_method, bound)
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
             more_said = f"{_motives_said(motives)}{covariates_said(asked, chosen_model)}"

@@ -125,10 +125,10 @@ def _effects_table(effects: pd.DataFrame, has_regression: bool) -> Markup:
 
 def _about_regression(spreads: pd.DataFrame) -> str:
     return (
-        "Regression of posterior means, which shrinks: least squares of each subject's posterior mean on the same "
-        "covariates, as is often done in a second step. It takes these means for data without error. Here they come "
-        "from this fit, which knows the covariates; means of a fit without covariates are drawn towards one common "
-        "mean, and their regression is smaller still." + (" It leaves out levels." if len(spreads) else "")
+        "Regression of posterior means: least squares of each subject's posterior mean on the same covariates, as is "
+        "often done in a second step. It takes these means for data without error. Here they come from this fit, which "
+        "knows the covariates; means of a fit without them are drawn towards one common mean, and their regression "
+        "shrinks." + (" It leaves out levels." if len(spreads) else "")
     )
 
 
