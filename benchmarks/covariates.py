@@ -1,4 +1,4 @@
-"""Does the treated group want it more? Coverage, bias and false positives of an effect: `make covariates` (an hour).
+"""Does the treated group want it more? Coverage, bias and false positives of an effect: `make covariates` (hours).
 
 Two groups of 20 subjects, 60 steps each, on a 3 × 3 grid with slip .1, discount .9, Softmax(2.0); three features, whose
 weights differ between subjects by a standard deviation of .5. In the first group the weight of the first feature is
