@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 import manymotives
-from manymotives.jit import CacheIndex, compiled, digest_of_sources, inner, inner_any_order
+from manymotives.jit import CacheIndex, _compiler, compiled, digest_of_sources, inner, inner_any_order
 
 SOURCES = Path(manymotives.__file__).parent
 
@@ -75,6 +76,15 @@ def test_an_index_of_classes_that_have_moved_is_as_good_as_none(entries, tmp_pat
     assert index.load("key") is None
     index.save("key", [1, 2])
     assert CacheIndex(str(tmp_path), "sweeps.draws", source_stamp="now").load("key") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("version", "has_own"), [("0.61.2", False), ("0.62.1", False), ("0.68.1", True), ("1.0.0", False)]
+)
+def test_the_insides_of_an_untested_numba_are_left_alone(version, has_own, monkeypatch):
+    """With 0.61 and 0.62 they were seen to differ."""
+    monkeypatch.setattr(numba, "__version__", version)
+    assert (_compiler("InnerCompiler") != {}) == has_own
 
 
 @inner_any_order

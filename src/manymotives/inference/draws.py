@@ -60,18 +60,19 @@ class Draws:
             warnings=later.warnings,
             episode_log_likelihood=_joined(self.episode_log_likelihood, later.episode_log_likelihood),
             transition_probabilities=_joined(self.transition_probabilities, later.transition_probabilities),
-            assignment=None
-            if self.assignment is None or later.assignment is None
-            else AssignmentDraws(*(np.concatenate(both, axis=1) for both in zip(self.assignment, later.assignment))),
-            effects=None
-            if self.effects is None or later.effects is None
-            else EffectDraws(*(np.concatenate(both, axis=1) for both in zip(self.effects, later.effects))),
+            assignment=_joined_parts(self.assignment, later.assignment),
+            effects=_joined_parts(self.effects, later.effects),
         )
 
 
 def _joined(earlier: np.ndarray | None, later: np.ndarray | None) -> np.ndarray | None:
     """Both, along draws; None where either is not known."""
     return None if earlier is None or later is None else np.concatenate([earlier, later], axis=1)
+
+
+def _joined_parts(earlier: Any, later: Any) -> Any:
+    """The same of tuples of arrays."""
+    return None if earlier is None or later is None else type(later)(*map(_joined, earlier, later))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from numba.extending import intrinsic, models, overload, register_model
 
 WIDTH = 16
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_INTEGERS = ir.VectorType(ir.IntType(64), WIDTH)
 
 
 class _LanesType(types.Type):
@@ -168,14 +169,22 @@ def spread_from(typing_context, array, position):
     return _lanes(array, types.intp), generate
 
 
+def _fma(builder):
+    """LLVM's a · b + c."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{WIDTH}f64")
+
+
+def _constant(value, kind=_VECTOR):
+    return ir.Constant(kind, [value] * WIDTH)
+
+
 @intrinsic
 def fused(typing_context, a, b, c):
     """a · b + c, rounded once."""
 
     def generate(context, builder, signature, arguments):
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{WIDTH}f64")
-        return builder.call(function, arguments)
+        return builder.call(_fma(builder), arguments)
 
     return _lanes(_lanes, _lanes, _lanes), generate
 
@@ -190,14 +199,7 @@ def exponential(typing_context, x):
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
-        integers = ir.VectorType(ir.IntType(64), WIDTH)
-        fma = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), f"llvm.fma.v{WIDTH}f64"
-        )
-
-        def constant(value, kind=_VECTOR):
-            return ir.Constant(kind, [value] * WIDTH)
-
+        fma, constant, integers = _fma(builder), _constant, _INTEGERS
         shifted = builder.call(fma, [x, constant(1.4426950408889634), constant(6755399441055744.0)])  # 1.5 · 2^52
         n = builder.fsub(shifted, constant(6755399441055744.0))
         r = builder.call(fma, [n, constant(-0.6931471803691238), x])  # log 2 in two parts
@@ -224,14 +226,7 @@ def logarithm(typing_context, x):
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
-        integers = ir.VectorType(ir.IntType(64), WIDTH)
-        fma = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), f"llvm.fma.v{WIDTH}f64"
-        )
-
-        def constant(value, kind=_VECTOR):
-            return ir.Constant(kind, [value] * WIDTH)
-
+        fma, constant, integers = _fma(builder), _constant, _INTEGERS
         bits = builder.bitcast(x, integers)
         power = builder.ashr(builder.sub(bits, constant(0x3FE6A09E667F3BCD, integers)), constant(52, integers))  # of √½
         m = builder.bitcast(builder.sub(bits, builder.shl(power, constant(52, integers))), _VECTOR)

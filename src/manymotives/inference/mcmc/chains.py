@@ -299,9 +299,8 @@ class MarkovChain:
         if self.effects is not None:
             self.data.offset[:] = self.effects.begin(self.rng)
         hyper, tasks, tries = starting_point(target, self.rng, offset=self.offset)
-        if (
-            self.is_hamiltonian and only_trajectories(target) and self.effects is None
-        ):  # from a prior draw it is too far
+        climbs = self.is_hamiltonian and only_trajectories(target) and self.effects is None
+        if climbs:  # from a prior draw the way is too far
             tasks = peaks(target, target.parameters(hyper)[target.group], np.ascontiguousarray(tasks), CLIMB).tasks
         if self.motives is not None:
             tasks = self.motives.begin(self.rng, target, tasks, hyper)

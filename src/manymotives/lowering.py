@@ -1,0 +1,79 @@
+"""Compiling functions that only compiled functions call without optimising each by itself: a fifth less work for Numba.
+
+Numba optimises and assembles every function with all that it calls, although it is linked into its callers and
+optimised there again. Here that is left to what Python calls. This uses Numba's insides, which differ between versions:
+`jit` asks for it where it was tested, and compiles in Numba's own way elsewhere.
+"""
+
+from typing import Any
+
+from numba._dynfunc import make_function
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.environment import lookup_environment
+from numba.core.typed_passes import NativeLowering
+
+
+class InnerLibrary(JITCodeLibrary):
+    """The code of a function that only compiled functions call: with what it calls, but neither optimised nor run."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class InnerLowering(NativeLowering):
+    """Numba's own, up to the point where machine code would be made."""
+
+    _name = "inner_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        library = state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        state.flags.no_compile = False
+        library._ensure_finalized()
+        lowered = state["cr"]
+        name, module = lowered.fndesc.qualname.split(".")[-1], lowered.fndesc.lookup_module()
+        key = make_function(module, name, "", 0, lowered.env, (library,))  # by which callers find it; none can run it
+        state.targetctx.insert_user_function(key, lowered.fndesc, [library])
+        state.reload_init.extend(library._reload_init)
+        state["cr"] = lowered._replace(cfunc=key)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class OuterLowering(NativeLowering):
+    """Numba's own; then the environments of all functions in the code are set, as when it is read from disk."""
+
+    _name = "outer_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        super().run_pass(state)
+        for variable in state.library._final_module.global_variables:
+            environment = lookup_environment(variable.name)
+            if environment is not None:
+                state.library.codegen.set_env(variable.name, environment)
+        return True
+
+
+class InnerCompiler(CompilerBase):
+    """Compiles what only compiled functions call."""
+
+    lowering: type[NativeLowering] = InnerLowering
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(self.lowering if kind is NativeLowering else kind, words) for kind, words in passes.passes]
+        passes.finalize()
+        return [passes]
+
+
+class OuterCompiler(InnerCompiler):
+    """Compiles what Python calls."""
+
+    lowering = OuterLowering
