@@ -9,6 +9,7 @@ is that of `mm.fit`, with everything compiled before; CPU seconds an effective d
     features   50 × 50, 8 actions, 16 radial features, 2 000 choices in states at random, five seeds; L2 error of the
                weights' direction, both of length 1, beside what the Fisher information at the truth lets one expect
     task       100 × 100, 100 radial features, one task, 2 000 choices
+    device     the same by 256 chains on a GPU, `HMC(chains=256, draws=8, warmup=150, thin=1, device="gpu")`
     tasks      the same, 20 tasks of one population, 500 choices each, weights with one scale in common
 """
 
@@ -55,11 +56,14 @@ def bumps(side: int, count: int, width: float) -> np.ndarray:
     return np.einsum("rk,cl->rckl", place, place).reshape(side * side, count)
 
 
-def fitted(name: str, model: Any, environment: mm.Environment, data: mm.Demonstrations, seed: int) -> tuple[Any, dict]:
-    """A posterior by the default method, and what it took once all is compiled."""
-    mm.fit(model, environment, data, mm.HMC(chains=1, draws=1, warmup=1, max_rounds=1), progress=False)
+def fitted(
+    name: str, model: Any, environment: mm.Environment, data: mm.Demonstrations, seed: int, method: Any = None
+) -> tuple[Any, dict]:
+    """A posterior, by the default method unless one is given, and what it took once all is compiled."""
+    first = method or mm.HMC(chains=1, draws=1, warmup=1, max_rounds=1)  # sizes on a device are compiled in
+    mm.fit(model, environment, data, first, progress=False)
     wall, cpu = time.monotonic(), time.process_time()
-    posterior: Any = mm.fit(model, environment, data, seed=seed)
+    posterior: Any = mm.fit(model, environment, data, method, seed=seed)
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
     mixed = mixing(posterior.data["posterior"].dataset)
     found = {
@@ -111,7 +115,7 @@ def features() -> Iterator[dict]:
         yield found | {"error": float(error), "expected_error": float(expected)}
 
 
-def hundred(tasks: int) -> Iterator[dict]:
+def hundred(tasks: int, method: Any = None) -> Iterator[dict]:
     """Tasks' weights around those of the population, Normal(0, 1), half as far apart."""
     environment, known = grid(100), bumps(100, 100, 0.5)
     rng = np.random.default_rng(0)
@@ -122,7 +126,8 @@ def hundred(tasks: int) -> Iterator[dict]:
         model = mm.RewardPolicyModel(mm.GaussianReward(known, mean=0.0, scale=1.0), SOFT, mm.Pooled())
     else:
         model = mm.RewardPolicyModel(mm.GaussianReward(known, groups="all"), SOFT, mm.Hierarchical())
-    posterior, found = fitted("task" if tasks == 1 else "tasks", model, environment, data, 0)
+    name = "device" if method else "task" if tasks == 1 else "tasks"
+    posterior, found = fitted(name, model, environment, data, 0, method)
     drawn = posterior.data["posterior"]["weight"].values.reshape(-1, *weights.shape[1 if tasks == 1 else 0 :])
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
     truth = weights[0] if tasks == 1 else weights
@@ -135,13 +140,14 @@ CASES: dict[str, Any] = {
     "features": features,
     "task": lambda: hundred(1),
     "tasks": lambda: hundred(20),
+    "device": lambda: hundred(1, mm.HMC(chains=256, draws=8, warmup=150, thin=1, device="gpu")),
 }
 
 
 def main() -> None:
     results = Path("build/large_posteriors.jsonl")
     results.parent.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or CASES:
+    for name in sys.argv[1:] or [name for name in CASES if name != "device"]:
         for row in CASES[name]():
             print(
                 json.dumps({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})

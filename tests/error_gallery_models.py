@@ -239,9 +239,6 @@ MODELS = {
     "groups with known scales": lambda: mm.GaussianReward(np.eye(3), scale=1.0, groups="all"),
     "a residual of nothing": lambda: mm.GaussianReward(residual=True),
     "a negative residual": lambda: mm.GaussianReward(np.eye(3), residual=-1.0),
-    "scales in common on a device": lambda: fit(
-        mm.RewardPolicyModel(mm.GaussianReward(groups="all")), mm.HMC(device="cpu")
-    ),
     # ---- rewards alike in neighbouring states
     "a range of nothing": lambda: mm.SmoothReward(range=0.0),
     "a scale that may be negative": lambda: mm.SmoothReward(scale=mm.Normal(mean=0.0, scale=1.0)),

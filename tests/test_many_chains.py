@@ -31,7 +31,7 @@ from manymotives.inference.mcmc import sweeps
 from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
 from manymotives.inference.mcmc.noncentred import noncentred as compiled_noncentred
 from manymotives.planning.warm_start import world_of
-from places import HOUSE, TRIANGLE
+from places import HOUSE, TRIANGLE, random_environment
 
 SHARING = {"Hierarchical": mm.Hierarchical(), "Separate": mm.Separate(), "Pooled": mm.Pooled()}
 REWARDS = {
@@ -42,6 +42,9 @@ REWARDS = {
     "Gaussian": mm.GaussianReward(),
     "Gaussian on pairs": mm.GaussianReward(on="state_action"),
     "features": mm.GaussianReward(features=[[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]], names=["food", "noise"]),
+    "features with one scale": mm.GaussianReward(
+        features=[[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]], groups="all", residual=True
+    ),
 }
 INFERRED = mm.Gamma(shape=mm.Gamma(shape=2.0, rate=0.5), rate=mm.Gamma(shape=4.0, rate=4.0))
 CHOICES = {
@@ -103,6 +106,37 @@ def test_densities_and_gradients_are_those_of_the_compiled_chains(reward, sharin
     actions = np.zeros((3, target.num_tasks, CHAINS), dtype=np.int32)
     for ours, theirs, tolerance in zip(ours_at(layout, data, populations, tasks, actions), expected, TOLERANCES):
         np.testing.assert_allclose(ours, theirs.T, rtol=tolerance, atol=tolerance)
+
+
+HUB = random_environment(3, size=(12, 2))[0]
+CROWD = mm.Environment(  # from anywhere to the first state, and on from there: far more lead to it than to others
+    np.stack([np.eye(12)[np.zeros(12, dtype=int)], np.eye(12)[(np.arange(12) + 1) % 12]], axis=1), discount=0.95
+)
+
+
+@pytest.mark.parametrize(
+    ("environment", "reward", "choice"),
+    [
+        (HOUSE, "features with one scale", "SoftOptimal"),
+        pytest.param(CROWD, "Dirichlet", "Softmax, lapses", marks=pytest.mark.long),
+        pytest.param(HUB, "Gaussian on pairs", "SoftOptimal", marks=pytest.mark.long),
+    ],
+)
+def test_large_environments_have_the_same_densities(environment, reward, choice, monkeypatch):
+    """Swept by neighbours, which needs no inverse of size states × states."""
+    monkeypatch.setattr("manymotives.inference.many_chains.layout.MOST_STATES", 2)
+    target = mm.RewardPolicyModel(REWARDS[reward], CHOICES[choice]).bind(environment, demonstrations(environment))
+    rng = np.random.default_rng(1)
+    hyper_z = rng.normal(size=(CHAINS, target.num_groups, target.num_hyper))
+    task_z = rng.normal(size=(CHAINS, target.num_tasks, target.num_coordinates))
+    expected = compiled(target, hyper_z, task_z)
+    with on("cpu"):
+        layout, data = static_layout_of(target), data_of(target)
+        assert layout.is_large
+        populations, tasks = (each.transpose(2, 1, 0) for each in (hyper_z, task_z))
+        values = np.zeros((environment.num_states, target.num_tasks, CHAINS))
+        for ours, theirs, tolerance in zip(ours_at(layout, data, populations, tasks, values), expected, TOLERANCES):
+            np.testing.assert_allclose(ours, theirs.T, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.long
@@ -220,6 +254,3 @@ def test_a_device_must_exist_and_hold_the_plans():
             mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(device=device), progress=False)
     with pytest.raises(mm.errors.InputError, match="GiB for their plans"):
         mm.fit(mm.RewardPolicyModel(), TRIANGLE, data, mm.HMC(chains=10**8, device="cpu"), progress=False)
-    tall = mm.worlds.GridWorld((12, 12), slip=0.1, discount=0.9)
-    with pytest.raises(mm.errors.InputError, match="at most 128 states"):
-        mm.fit(mm.RewardPolicyModel(), tall, demonstrations(tall), mm.HMC(device="cpu"), progress=False)

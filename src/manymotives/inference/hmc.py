@@ -42,7 +42,8 @@ class HMC(Recorded):
     device
         None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
         there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
-        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. These cannot go on, so `max_rounds` is not read.
+        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. Large environments are swept there. These chains
+        cannot go on, so `max_rounds` is not read.
     """
 
     chains: int = 4
@@ -68,8 +69,6 @@ class HMC(Recorded):
     def init(self, target: Target, seed: int) -> RunState:
         if self.device is not None:
             check_moves_rewards_alone(self, target)
-            if any(block.over == "group" or block.name == "residual_scale" for block in target.blocks):
-                raise InputError("HMC: scales that weights have in common are not for devices yet. Use device=None.")
             if target.layout.smooth.exist:
                 raise InputError("HMC: SmoothReward() is not for devices yet. Use device=None.")
         return RunState(target, seed)

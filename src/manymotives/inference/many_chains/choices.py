@@ -5,7 +5,8 @@
 
 Arrays have the chain last: policies [S, A, M, C]. Neighbouring threads then read neighbouring numbers, and a matrix of
 8 × 8 for each of M · C tasks is inverted by four passes over all of them, where a library's solver would take each
-apart from the others. The adjoint is one product with the inverse that the plan has left.
+apart from the others. The adjoint is one product with the inverse that the plan has left. Large environments are for
+`neighbours`.
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from manymotives.inference.many_chains import neighbours
 from manymotives.inference.many_chains.families import natural
 from manymotives.inference.many_chains.layout import Data, StaticLayout
 from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C
@@ -26,20 +28,22 @@ LIMIT = 200  # policy iterations; started from a plan nearby they are two or thr
 UNROLLED = 16  # sums of at most so many terms are written out, so that they melt into what surrounds them
 
 
-def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any, Any, Any]:
-    """Log-likelihoods [M, C], their gradients in u [D, M, C], best actions [S, M, C]; started from actions nearby."""
+def choices(layout: StaticLayout, data: Data, u: Any, start: Any) -> tuple[Any, Any, Any]:
+    """Log-likelihoods [M, C], their gradients in u [D, M, C], and what plans nearby start from [S, M, C].
+
+    That is best actions; values where the environment is large.
+    """
     shape = u.shape[1:]
     rewards, rewards_to_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
         temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
-    plan = _plan(layout, data, rewards, temperature, actions)
+    plan = (_plan_of_many if layout.is_large else _plan)(layout, data, rewards, temperature, start)
     likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
 
     # q → v → rewards → u
     q_gradient = temperature[None, None] * excess
-    arrived = _arrivals(data.transitions, q_gradient)
-    value_adjoint = _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states)
+    value_adjoint, found = _adjoint(layout, data, plan, q_gradient)
     q_gradient = q_gradient + value_adjoint[:, None] * plan.policy
     gradient = [rewards_to_u(q_gradient if layout.on_pairs else q_gradient.sum(axis=1, keepdims=True))[0]]
     if layout.temperature != FIXED:
@@ -50,8 +54,8 @@ def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any
             by_temperature = by_temperature + (value_adjoint * (expected - plan.value)).sum(axis=0) / temperature
         inside = (u[layout.temperature] > SMALLEST_LOG_C) & (u[layout.temperature] < LARGEST_LOG_C)
         gradient.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
-    found = jnp.where(plan.solved & (likelihood <= 0.0), likelihood, -jnp.inf)
-    return found, jnp.concatenate(gradient + lapse_gradient), plan.actions
+    likelihood = jnp.where(plan.solved & found & (likelihood <= 0.0), likelihood, -jnp.inf)
+    return likelihood, jnp.concatenate(gradient + lapse_gradient), plan.start
 
 
 def _likelihood(layout: StaticLayout, data: Data, u: Any, q: Any, temperature: Any) -> tuple[Any, Any, Any, list[Any]]:
@@ -89,8 +93,8 @@ class Plan(NamedTuple):
     q: Any  # [S, A, M, C]; −inf where an action does not exist
     value: Any  # [S, M, C]
     policy: Any  # [S, A, M, C] that the values belong to
-    inverse: Any  # [S, S, M, C] of I − γ P_π
-    actions: Any  # [S, M, C]
+    inverse: Any  # [S, S, M, C] of I − γ P_π; of a large environment, none
+    start: Any  # [S, M, C] actions, or values, that the next plan starts from
     solved: Any  # [M, C]
 
 
@@ -149,6 +153,34 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
     if layout.is_soft:  # a residual that cannot be seen may hide an error of the policy as large as its root
         inverse = _inverse(data.transitions, policy)
     return Plan(q, value, policy, inverse, actions, ~again)
+
+
+def _plan_of_many(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, value: Any) -> Plan:
+    """The same in a large environment, from values nearby."""
+    exists, c = data.allowed[:, :, None, None], temperature[None, None]
+
+    def action_values(value: Any) -> Any:
+        return jnp.where(exists, rewards + neighbours.departures(data.transitions, value), -jnp.inf)
+
+    def improve(value: Any) -> tuple[Any, Any]:
+        q = action_values(value)
+        best = q.max(axis=1)
+        if not layout.is_soft:
+            return jax.nn.one_hot(q.argmax(axis=1), layout.num_actions, axis=1, dtype=q.dtype), best
+        weights = jnp.where(exists, jnp.exp(c * jnp.where(exists, q - best[:, None], 0.0)), 0.0)
+        weight = weights.sum(axis=1)
+        return weights / weight[:, None], best + jnp.log(weight) / temperature[None]
+
+    value, solved = neighbours.plan(lambda value: improve(value)[1], value)
+    return Plan(action_values(value), value, improve(value)[0], None, value, solved)
+
+
+def _adjoint(layout: StaticLayout, data: Data, plan: Plan, q_gradient: Any) -> tuple[Any, Any]:
+    """w [S, M, C], and whether it was found."""
+    if layout.is_large:
+        return neighbours.adjoint(data.transitions, plan.policy, neighbours.arrivals(data.transitions, q_gradient))
+    arrived = _arrivals(data.transitions, q_gradient)
+    return _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states), True
 
 
 def _inverse(transitions: Any, policy: Any) -> Any:

@@ -31,7 +31,7 @@ class CentredState(NamedTuple):
     u: Any  # [D, M, C]
     likelihood: Any  # [M, C]
     likelihood_gradient: Any  # [D, M, C]
-    actions: Any  # [S, M, C]
+    start: Any  # [S, M, C] what plans nearby start from
 
 
 def has_collapsed_update(layout: StaticLayout) -> bool:
@@ -41,6 +41,7 @@ def has_collapsed_update(layout: StaticLayout) -> bool:
         layout.link == NORMALISED
         and first.end == layout.num_rewards >= 2
         and first.sources[0] != CONSTANT
+        and first.strides[0] == 1
         and _family(layout) is not None
     )
 
@@ -85,7 +86,7 @@ def collapsed_update(layout: StaticLayout, data: Data, here: CentredState, key: 
     drawn = _below(draw_key, shape[:, None], limit)
     new = jnp.where(is_negligible, drawn, mine).reshape(num_tasks, chains)
     u = jnp.where(jnp.arange(size)[:, None, None] == d, new[None], here.u)
-    likelihood, likelihood_gradient, actions = choices(layout, data, u, here.actions)
+    likelihood, likelihood_gradient, start = choices(layout, data, u, here.start)
     change = jnp.where(is_negligible, (likelihood - here.likelihood).reshape(groups), 0.0).sum(axis=1)
     chance = jnp.exp(jnp.minimum(jnp.where(change > -jnp.inf, change, -jnp.inf), 0.0))
     accepted = jax.random.uniform(accept_key, chance.shape, chance.dtype) < chance  # [G, C]
@@ -96,7 +97,7 @@ def collapsed_update(layout: StaticLayout, data: Data, here: CentredState, key: 
         jnp.where(each[None], u, here.u),
         jnp.where(each, likelihood, here.likelihood),
         jnp.where(each[None], likelihood_gradient, here.likelihood_gradient),
-        jnp.where(each[None], actions, here.actions),
+        jnp.where(each[None], start, here.start),
     )
 
 
@@ -114,7 +115,7 @@ def swap(layout: StaticLayout, data: Data, values: Any, here: CentredState, key:
     a, _ = parameters_of(data, layout.runs[0], values)  # concentrations [K, G or 1, C or 1]
     a = jnp.repeat(jnp.broadcast_to(a, (size, layout.num_groups, shape[1])), layout.group_size, axis=1)
     u = jnp.concatenate([swapped, here.u[size:]])
-    likelihood, likelihood_gradient, actions = choices(layout, data, u, here.actions)
+    likelihood, likelihood_gradient, start = choices(layout, data, u, here.start)
     gain = likelihood - here.likelihood + (a * (swapped - rewards)).sum(axis=0)
     chance = jnp.exp(jnp.minimum(jnp.where(gain > -jnp.inf, gain, -jnp.inf), 0.0))
     accepted = jax.random.uniform(accept_key, shape, chance.dtype) < chance
@@ -123,7 +124,7 @@ def swap(layout: StaticLayout, data: Data, values: Any, here: CentredState, key:
         jnp.where(accepted[None], u, here.u),
         jnp.where(accepted, likelihood, here.likelihood),
         jnp.where(accepted[None], likelihood_gradient, here.likelihood_gradient),
-        jnp.where(accepted[None], actions, here.actions),
+        jnp.where(accepted[None], start, here.start),
     )
 
 

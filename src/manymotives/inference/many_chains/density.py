@@ -49,12 +49,14 @@ def populations_at(layout: StaticLayout, data: Data, hyper_z: Any) -> tuple[Any,
 
 def parameters_of(data: Data, run: Run, values: Any) -> tuple[Any, Any]:
     """a and b [n, G or 1, C or 1] of a run, given hyperparameters [H, G, C]."""
-    found = []
-    for column, j in enumerate(run.sources):
+    found, size = [], run.end - run.begin
+    for column, (j, stride) in enumerate(zip(run.sources, run.strides)):
         if j == CONSTANT:
             found.append(data.constants[run.begin : run.end, column][:, None, None])
+        elif stride == 0:
+            found.append(jnp.broadcast_to(values[j], (size, *values.shape[1:])))
         else:
-            found.append(values[j : j + run.end - run.begin])
+            found.append(values[j : j + size])
     return found[0], found[1]
 
 
@@ -97,7 +99,7 @@ class LogDensity(NamedTuple):
     gradient: Any
     likelihood: Any  # [M, C]
     likelihood_gradient: Any  # [D, M, C] its gradient in u
-    actions: Any  # [S, M, C]
+    start: Any  # [S, M, C] what plans nearby start from
 
 
 def log_density_of_tasks(
@@ -105,13 +107,13 @@ def log_density_of_tasks(
 ) -> LogDensity:
     """log p(choices, z | population) of each task.
 
-    `seen`: log-likelihood, its gradient in u and actions; of this very z (`again`), or of one nearby. Where choices are
-    impossible or z is too far out, densities are −inf and gradients arbitrary.
+    `seen`: log-likelihood, its gradient in u and what plans start from; of this very z (`again`), or of one nearby.
+    Where choices are impossible or z is too far out, densities are −inf and gradients arbitrary.
     """
     (u, density), back = jax.vjp(lambda z: tasks_at(layout, data, values, z), task_z)
-    likelihood, likelihood_gradient, actions = seen if again else choices(layout, data, u, seen[2])
+    likelihood, likelihood_gradient, start = seen if again else choices(layout, data, u, seen[2])
     (gradient,) = back((likelihood_gradient, jnp.ones_like(density)))
-    return LogDensity(_number(density + likelihood), gradient, likelihood, likelihood_gradient, actions)
+    return LogDensity(_number(density + likelihood), gradient, likelihood, likelihood_gradient, start)
 
 
 def log_density_of_populations(
@@ -125,10 +127,10 @@ def log_density_of_populations(
         return u, density + _grouped(layout, of_tasks[None])[0].sum(axis=1)
 
     (u, density), back = jax.vjp(prior, hyper_z)
-    likelihood, likelihood_gradient, actions = seen if again else choices(layout, data, u, seen[2])
+    likelihood, likelihood_gradient, start = seen if again else choices(layout, data, u, seen[2])
     (gradient,) = back((likelihood_gradient, jnp.ones_like(density)))
     total = density + _grouped(layout, likelihood[None])[0].sum(axis=1)
-    return LogDensity(_number(total), gradient, likelihood, likelihood_gradient, actions)
+    return LogDensity(_number(total), gradient, likelihood, likelihood_gradient, start)
 
 
 class Summary(NamedTuple):

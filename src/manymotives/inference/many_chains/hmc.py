@@ -34,7 +34,7 @@ from manymotives.inference.many_chains.density import log_density_of_tasks, popu
 from manymotives.inference.many_chains.layout import Data, StaticLayout, data_of, static_layout_of
 from manymotives.inference.many_chains.sweeps import CENTRED_TRAJECTORIES, Schedule, State, Tuning, sweep
 from manymotives.inference.mcmc.adaptation import MOST_POPULATION_STEPS, TRAJECTORY_ACCEPTANCE, population_steps
-from manymotives.inference.mcmc.chains import Settings, starting_point
+from manymotives.inference.mcmc.chains import STARTS, Settings, starting_point
 from manymotives.inference.mcmc.density import noncentred_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
@@ -46,7 +46,8 @@ ADAPTATIONS = 12  # of mass matrices, during warm-up
 SETTLED = 0.85  # share of warm-up after which only step sizes are adapted
 BLOCK = 25  # draws between two looks at the clock …
 BLOCK_BYTES = 2**30  # … unless they take more than this
-MOST_STATES, MOST_BYTES = 128, 16 * 2**30  # of environments, and of one inverse for each task of each chain
+FEW_STARTS = 4  # draws of the prior that a superchain begins from in a large environment, where each is a dear plan
+MOST_BYTES = 16 * 2**30  # of one inverse for each task of each chain; of transitions, where the environment is large
 
 
 def run_on_device(target: Target, settings: Settings, device: Any, seed: int, progress: Progress) -> Draws:
@@ -109,19 +110,15 @@ def found_device(device: Any) -> Any:
         raise InputError(f"HMC: JAX finds no device {device!r} here. It finds {kinds}.") from None
 
 
-def check_size(target: Target, chains: int) -> None:
-    """Refuse what dense plans of all chains at once cannot hold."""
-    states = target.environment.num_states
-    if states > MOST_STATES:
-        raise InputError(
-            f"HMC: chains on a device plan with dense transitions, for at most {MOST_STATES} states; this environment "
-            f"has {states}. Use device=None."
-        )
-    size = 8 * states * (states + target.environment.num_actions) * target.num_tasks * chains
+def check_size(layout: StaticLayout, data: Data, chains: int) -> None:
+    """Refuse what plans of all chains at once cannot hold."""
+    each = data.transitions.successors.shape[1] if layout.is_large else layout.num_states
+    size = 8 * layout.num_states * (each + layout.num_actions) * layout.num_tasks * chains
     if size > MOST_BYTES:
         raise InputError(
-            f"HMC: {chains} chains of {target.num_tasks} tasks with {states} states need {size / 2**30:.0f} GiB for "
-            f"their plans alone. Use at most {chains * MOST_BYTES // size} chains, or device=None."
+            f"HMC: {chains} chains of {layout.num_tasks} tasks with {layout.num_states} states need "
+            f"{size / 2**30:.0f} GiB for their plans alone. Use at most {chains * MOST_BYTES // size} chains, or "
+            "device=None."
         )
 
 
@@ -129,9 +126,9 @@ class Chains:
     """All chains: their state and tuning. To be used inside `on`."""
 
     def __init__(self, target: Target, chains: int, seed: int) -> None:
-        check_size(target, chains)
-        self.layout = static_layout_of(target)
-        self.data = jax.tree.map(jnp.asarray, data_of(target))
+        self.layout, data = static_layout_of(target), data_of(target)
+        check_size(self.layout, data, chains)
+        self.data = jax.tree.map(jnp.asarray, data)
         stream = np.random.SeedSequence(seed, spawn_key=(1,))
         self.rng = np.random.default_rng(stream)
         # JAX's usual generator takes longer to compile, and on a GPU longer than the sweep it is for
@@ -150,17 +147,18 @@ class Chains:
     def _begin(self, target: Target, chains: int) -> State:
         """Each superchain starts at a point of its own; few chains are superchains of one."""
         starts = superchains(chains)
-        points = [starting_point(target, self.rng) for _ in range(starts[-1] + 1)]
+        draws = FEW_STARTS if self.layout.is_large else STARTS
+        points = [starting_point(target, self.rng, draws) for _ in range(starts[-1] + 1)]
         hyper, tasks = np.stack([point[0] for point in points]), np.stack([point[1] for point in points])
         hyper_z, task_z = noncentred_draws(target.layout, hyper, tasks)
         temperature = target.felt_temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
         soft = temperature if target.layout.is_soft else None
         found = plan(target.environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
-        hyper_z, task_z, actions = (
-            jnp.asarray(np.moveaxis(each[starts], 0, -1).swapaxes(0, 1))
-            for each in (hyper_z, task_z, np.asarray(found.actions, dtype=np.int32))
+        begin = found.value if self.layout.is_large else np.asarray(found.actions, dtype=np.int32)
+        hyper_z, task_z, begin = (
+            jnp.asarray(np.moveaxis(each[starts], 0, -1).swapaxes(0, 1)) for each in (hyper_z, task_z, begin)
         )
-        return _evaluated_state(self.layout, self.data, hyper_z, task_z, actions)
+        return _evaluated_state(self.layout, self.data, hyper_z, task_z, begin)
 
     def warm_up(self, sweeps: int, learning: bool) -> None:
         """So many sweeps, in which step sizes are adapted, and mass matrices after them."""
@@ -215,10 +213,10 @@ def superchains(chains: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _evaluated_state(layout: StaticLayout, data: Data, hyper_z: Any, task_z: Any, actions: Any) -> State:
+def _evaluated_state(layout: StaticLayout, data: Data, hyper_z: Any, task_z: Any, start: Any) -> State:
     _, values, _ = populations_at(layout, data, hyper_z)
-    found = log_density_of_tasks(layout, data, values, task_z, (None, None, actions), again=False)
-    return State(hyper_z, task_z, found.likelihood, found.likelihood_gradient, found.actions)
+    found = log_density_of_tasks(layout, data, values, task_z, (None, None, start), again=False)
+    return State(hyper_z, task_z, found.likelihood, found.likelihood_gradient, found.start)
 
 
 @partial(jax.jit, static_argnums=0)

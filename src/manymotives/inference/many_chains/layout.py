@@ -4,9 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from manymotives.inference.many_chains.neighbours import neighbours_of
 from manymotives.models import Target
 from manymotives.models.target import CONSTANT, FIXED
 from manymotives.planning.problem import allowed_actions
+
+MOST_STATES = 128  # for which transitions are dense, and inverses of I − γ P_π kept
 
 
 class Run(NamedTuple):
@@ -16,6 +19,7 @@ class Run(NamedTuple):
     end: int
     family: int
     sources: tuple[int, int]  # the first hyperparameter of each parameter, or CONSTANT
+    strides: tuple[int, int] = (1, 1)  # 0: all coordinates have that hyperparameter in common
 
 
 class StaticLayout(NamedTuple):
@@ -36,6 +40,7 @@ class StaticLayout(NamedTuple):
     on_pairs: bool
     num_states: int
     num_actions: int
+    is_large: bool  # whether transitions are those of neighbours
 
     @property
     def num_tasks(self) -> int:
@@ -53,7 +58,7 @@ class StaticLayout(NamedTuple):
 class Data(NamedTuple):
     """Arrays, which may change without compiling again."""
 
-    transitions: Any  # [S, A, S] times the discount
+    transitions: Any  # [S, A, S] times the discount; `Neighbours` of a large environment
     allowed: Any  # [S, A]
     counts: Any  # [S, A, M]
     temperature: Any  # [M] where it is known
@@ -81,6 +86,7 @@ def static_layout_of(target: Target) -> StaticLayout:
         on_pairs=bool(parameters.on_pairs),
         num_states=target.environment.num_states,
         num_actions=target.environment.num_actions,
+        is_large=target.environment.num_states > MOST_STATES,
     )
 
 
@@ -89,20 +95,40 @@ def _runs(families: Any, source: Any, cut: int) -> tuple[Run, ...]:
     found: list[Run] = []
     for d, family in enumerate(families):
         if found and d != cut and found[-1].family == family:
-            begin, _, _, first = found[-1]
-            accepted = tuple(CONSTANT if j == CONSTANT else j + d - begin for j in first)
-            if accepted == tuple(source[d]):
-                found[-1] = found[-1]._replace(end=d + 1)
+            strides = _strides(found[-1], source[d])
+            if strides is not None:
+                found[-1] = found[-1]._replace(end=d + 1, strides=strides)
                 continue
         found.append(Run(d, d + 1, int(family), (int(source[d][0]), int(source[d][1]))))
     return tuple(found)
 
 
+def _strides(run: Run, sources: Any) -> tuple[int, int] | None:
+    """Those of a run that goes on with a coordinate of these sources, if it does."""
+    found = []
+    for first, stride, here in zip(run.sources, run.strides, sources):
+        size = run.end - run.begin
+        fits = [
+            each for each in ((0, 1) if size == 1 else (stride,)) if first != CONSTANT and here == first + each * size
+        ]
+        if here == first == CONSTANT:
+            fits = [1]
+        if not fits:
+            return None
+        found.append(fits[0])
+    return found[0], found[1]
+
+
 def data_of(target: Target) -> Data:
     """As NumPy arrays."""
     environment, parameters = target.environment, target.layout
+    transitions: Any
+    if environment.num_states > MOST_STATES:
+        transitions = neighbours_of(environment.discount * environment.matrix, environment.num_actions)
+    else:
+        transitions = environment.discount * environment.tensor
     return Data(
-        environment.discount * environment.tensor,
+        transitions,
         allowed_actions(environment),
         np.ascontiguousarray(target.counts.transpose(1, 2, 0)),
         np.array(target.fixed_temperature, dtype=float),

@@ -44,7 +44,7 @@ class State(NamedTuple):
     task_z: Any  # [D, M, C]
     likelihood: Any  # [M, C]
     likelihood_gradient: Any  # [D, M, C] its gradient in u
-    actions: Any  # [S, M, C]
+    start: Any  # [S, M, C] what plans nearby start from
 
 
 class Tuning(NamedTuple):
@@ -72,7 +72,10 @@ def sweep(
     """All updates of all chains."""
     prior_key, task_key, noncentred_key, centred_key, collapsed_key, total_key = jax.random.split(key, 6)
     _, values, _ = populations_at(layout, data, state.hyper_z)
-    state, prior_proposals = _prior_proposal(layout, data, values, state, prior_key)
+    if layout.is_large:  # of many coordinates they are hardly ever accepted, and plans are dear
+        prior_proposals = jnp.zeros_like(state.likelihood)
+    else:
+        state, prior_proposals = _prior_proposal(layout, data, values, state, prior_key)
 
     of_tasks = partial(log_density_of_tasks, layout, data, values)
     start = of_tasks(state.task_z, state[2:], again=True)
@@ -196,11 +199,11 @@ def _decided(gain: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _accepted_state(state: State, hyper_z: Any, task_z: Any, found: LogDensity, accepted: Any) -> State:
-    """The state with log-likelihoods, gradients and actions of tasks [M, C] whose proposals were accepted."""
+    """The state with log-likelihoods, gradients and starts of plans of tasks [M, C] whose proposals were accepted."""
     return State(
         hyper_z,
         task_z,
         jnp.where(accepted, found.likelihood, state.likelihood),
         jnp.where(accepted[None], found.likelihood_gradient, state.likelihood_gradient),
-        jnp.where(accepted[None], found.actions, state.actions),
+        jnp.where(accepted[None], found.start, state.start),
     )
