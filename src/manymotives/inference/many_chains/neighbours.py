@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from jax import lax
 
-TOLERANCE = 1e-11  # of a fixed point: its rest, relative to its largest value
+TOLERANCE = 1e-13  # of a fixed point: its rest, relative to its largest value
 MOST_SWEEPS = 20_000
 PAST = 4  # steps that the next one is extrapolated from
 MANY_ARRIVALS = 4  # times the mean: where a state has more, what arrives is added one by one
