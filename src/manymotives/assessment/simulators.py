@@ -97,7 +97,8 @@ def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likeli
     """Draws [chain, draw] of what is ranked, of task m and its population."""
     group, layout = target.group[m], target.layout
     reward = target.rewards(tasks[:, :, m])
-    free = np.arange(layout.features.matrix.shape[0]) if layout.features.exist else layout.reward_index
+    made = layout.features.exist and not target.has_shared_rewards
+    free = np.arange(layout.features.matrix.shape[0]) if made else layout.reward_index
     found = {f"reward {position}": reward.reshape(*tasks.shape[:2], -1)[..., position] for position in free}
     owner = np.full(tasks.shape[:2], m)
     if layout.temperature >= 0:

@@ -9,6 +9,7 @@ import xarray as xr
 
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environments import environment_of
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
 from manymotives.inference import HMC, Method, Progress, suited
@@ -39,6 +40,7 @@ class Run:
         self.kind = Posterior.kind_of(model)
         self.method = self.kind.default_method() if method is None else method
         _check_method(self.method, model)
+        environment = environment_of(environment)
         for word, value, kind, name in (
             ("environment", environment, EnvironmentOrBelief, "mm.Environment, or mm.DynamicsBelief"),
             ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.features import features_from_frame
 from manymotives.data.labels import Label
 from manymotives.data.tables import MANY, Column
+from manymotives.data.union_rows import environment_and_column
 from manymotives.errors import InputError, RowError, listed
 from manymotives.io.text import TextForm, form_of
 
@@ -56,7 +58,7 @@ def read_environment(
 
 def read_demonstrations(
     path: str | Path,
-    environment: Environment | None = None,
+    environments: Environment | Mapping[Any, Environment] | None = None,
     *,
     task: Column | None = "task",
     state: Column = "state",
@@ -64,26 +66,28 @@ def read_demonstrations(
     episode: Column | None = None,
     step: str | None = None,
     next_state: Column | None = None,
+    environment: Any = None,
 ) -> Demonstrations:
     """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
     """
+    is_given = environments is not None or environment is not None
+    given, where = environment_and_column(environments, environment, columns_in(path)[0] if is_given else ())
     states = [*_each(state), *_each(next_state)]
-    names = [states, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
+    names = [states, _each(action), *([column] for column in [*_each(task), *_each(episode), *_each(where)])]
     table = read_table(path, names=names, others=_each(step))
-    if environment is not None:
-        for columns, known in (
-            (state, environment.states),
-            (next_state, environment.states),
-            (action, environment.actions),
-        ):
+    if given is not None:
+        called = given.state_names if isinstance(given, Environments) and where is not None else given.states
+        there = given.names if isinstance(given, Environments) else ()
+        for columns, known in ((state, called), (next_state, called), (action, given.actions), (where, there)):
             if isinstance(columns, str) and columns in table:
                 table[columns] = _spelled_as(table[columns], known)
     with rows_of(path, table):
         return Demonstrations.from_frame(
             table,
-            environment,
+            given,
+            environment=where,
             task=task,
             state=state,
             action=action,

@@ -8,7 +8,8 @@ import pandas as pd
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.models.rewards import GaussianReward, RewardSet
+from manymotives.models.rewards import RewardSet
+from manymotives.models.shared_rewards import reward_names
 from manymotives.planning import Identifiability, identifiability
 
 DIRECTIONS, GROUPS = 3, 6  # at most so many are spelt out
@@ -22,9 +23,12 @@ def identifiability_of(posterior: Any) -> Identifiability:
         some = reward.for_environment(environment).reshape(len(reward.rewards), -1)
         features = (some[1:] - some[0]).T if 1 < len(some) <= some.shape[1] else None
     elif getattr(reward, "residual_scale", None) is not None:
-        features = None  # every reward is free
+        own = reward_names(environment, reward.on)
+        features = own.matrix.toarray() if own.are_shared else None  # every reward is free
     else:
-        made_of = reward.features_for(environment)
+        made_of, own = reward.features_for(environment), reward_names(environment, reward.on)
+        if made_of is None and own.are_shared:  # one reward for states of one name
+            made_of = own.matrix
         features = None if made_of is None else made_of.toarray()
     if features is not None and reward.on == "state_action":
         features = features.reshape(environment.num_states, environment.num_actions, -1)
@@ -62,7 +66,8 @@ def unidentified(posterior: Any) -> list[str]:
     environment, on_states = known.environment, known.on == "state"
     states = list(environment.states)
     said = []
-    if isinstance(reward, GaussianReward) and known.features is not None and (on_states or known.left_out is None):
+    has_weights = getattr(reward, "features", None) is not None and getattr(reward, "residual_scale", None) is None
+    if has_weights and known.features is not None and (on_states or known.left_out is None):
         said += _weights(known, reward.feature_names(known.features.shape[1]))
     if on_states and not known.is_plain:
         is_constant_within = known.directions.shape[1] == len(np.unique(known.groups[known.groups >= 0]))
