@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
+from scipy.spatial import cKDTree
 
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label, checked_labels, index_of
 from manymotives.data.transitions import handy, read_only, read_only_matrix
 from manymotives.errors import InputError, quoted
 
-GAP = 0.25  # between two environments that are drawn side by side, in widths of the widest
+GAP = 0.15  # between two environments that are drawn side by side, in widths of the widest: at least
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -41,7 +42,7 @@ class Environments(Environment):
     state_names: tuple[Label, ...]  # all that a state is called in any of them
     state_name: Int[np.ndarray, " S"]  # which of these names each state has
 
-    def __init__(self, members: Mapping[Any, Any]) -> None:
+    def __init__(self, members: Any) -> None:
         names, parts = _checked_members(members)
         sizes = [each.num_states for each in parts]
         member, own = np.repeat(np.arange(len(parts)), sizes), np.concatenate([np.arange(size) for size in sizes])
@@ -133,10 +134,18 @@ class Environments(Environment):
             )
         return given[..., self.state_name]
 
+    def unvisited(self, visits: Any) -> tuple[str, ...]:
+        """A warning for each environment in which nobody was, from visits [S]."""
+        counts = np.bincount(self.member, weights=np.asarray(visits, dtype=float), minlength=len(self.names))
+        return tuple(
+            f"nobody was seen in environment {quoted(name)}: what is said of it follows from the others alone."
+            for name, count in zip(self.names, counts)
+            if count == 0
+        )
+
     def with_memory(self, firsts: Sequence[Label] | None = None) -> Environment:
         raise InputError(
-            "several environments cannot be given memory together: give it to each of them, "
-            'such as {"maze A": a.with_memory(), …}.'
+            "several environments cannot be given memory yet. Give it to one environment, or leave it out."
         )
 
     def __repr__(self) -> str:
@@ -214,15 +223,22 @@ def _part_of_reward(reward: np.ndarray | None, here: slice, acts: list[int]) -> 
 
 
 def _side_by_side(parts: Sequence[Environment]) -> Float[np.ndarray, "S 2"] | None:
-    """Coordinates of all, one environment to the right of the other."""
+    """Coordinates of all, one environment to the right of the other; those of grids stay on one grid."""
     given = [each.coordinates for each in parts]
     if len(given) == 1 or any(each is None for each in given):
         return given[0] if len(given) == 1 else None
     known = [np.asarray(each) for each in given]
     widths = [float(np.ptp(each[:, 0])) for each in known]
-    gap = GAP * (max(widths) or 1.0)
+    spacing = min(_spacing(each) for each in known)
+    gap = spacing * max(2, np.ceil(GAP * max(widths) / spacing))
     right, placed = float(known[0][:, 0].min()), []
     for each, width in zip(known, widths):
         placed.append(each + np.array([right - each[:, 0].min(), 0.0]))
         right += width + gap
     return read_only(np.concatenate(placed))
+
+
+def _spacing(places: np.ndarray) -> float:
+    """The smallest distance between two different places; 1 where there is only one."""
+    distinct = np.unique(places, axis=0)
+    return 1.0 if len(distinct) < 2 else float(cKDTree(distinct).query(distinct, k=2)[0][:, 1].min())
