@@ -32,6 +32,11 @@ def faster(discount):
     return mm.Environment(RIGHT.tensor, discount=discount, states=RIGHT.states, actions=RIGHT.actions)
 
 
+def alone():
+    """The posterior of a fit in one environment."""
+    return fit(environments=LEFT, data=mm.Demonstrations.from_frame(FRAME.iloc[:1], LEFT))
+
+
 ENVIRONMENTS = {
     "no environments": lambda: mm.fit(mm.RewardPolicyModel(), {}, DATA),
     "environments without names": lambda: mm.Environments([LEFT, RIGHT]),
@@ -108,4 +113,14 @@ ENVIRONMENTS = {
     ),
     "a transfer by no draws": lambda: fitted().transfer(LEFT, draws=0),
     "a transfer with a level of one": lambda: fitted().transfer(LEFT, level=1.0),
+    # ---- what each environment shows
+    "what one environment alone shows": lambda: mm.findings.identification(LEFT),
+    "what environments show of a set": lambda: mm.findings.identification(
+        BOTH, reward=mm.optimality.RewardSet(np.eye(4))
+    ),
+    "how much one environment taught": lambda: mm.findings.contraction(alone()),
+    "how much environments taught of pairs": lambda: mm.findings.contraction(fitted(on="state_action")),
+    "how much environments taught of which one has all choices": lambda: mm.findings.contraction(
+        fit(data=mm.Demonstrations.from_frame(FRAME.iloc[:1], BOTH))
+    ),
 }

@@ -36,7 +36,8 @@ class Recovery:
     def table(self) -> pd.DataFrame:
         """`Posterior.to_frame(of="state")` with the truth, and whether the interval covers it."""
         frame = self.posterior.to_frame(of="state")
-        true = self.posterior.mean_reward.copy(data=self.rewards).to_dataframe("truth").reset_index()
+        rewards = self.posterior.by_state_name(self.posterior.mean_reward.copy(data=self.rewards))
+        true = rewards.to_dataframe("truth").reset_index()
         keys = [name for name in ("task", "state", "action") if name in frame]
         frame = frame.merge(true[[*keys, "truth"]], on=keys, how="left")
         frame["covered"] = (frame["lower"] <= frame["truth"]) & (frame["truth"] <= frame["upper"])

@@ -253,7 +253,7 @@ class Posterior(ABC):
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
         reward = selected(
-            self._readable(self.canonical()["reward"] if canonical else self.rewards, canonical), "task", tasks
+            self.by_state_name(self.canonical()["reward"] if canonical else self.rewards, canonical), "task", tasks
         )
         cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
         average = reward.mean(cells).stack(sample=("chain", "draw"))
@@ -264,11 +264,11 @@ class Posterior(ABC):
         table = described(reward, level)
         table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
         if not canonical:
-            prior = self._readable(self.data["prior"].dataset["reward"])
+            prior = self.by_state_name(self.data["prior"].dataset["reward"])
             table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
         return tidy(table, ["task", *cells])
 
-    def _readable(self, values: xr.DataArray, canonical: bool = False) -> xr.DataArray:
+    def by_state_name(self, values: xr.DataArray, canonical: bool = False) -> xr.DataArray:
         """Rewards by names of states, where states with one name have one; what actions cost differs between them."""
         if (canonical and "action" in values.dims) or not are_by_name(self.model.reward, self.environment):
             return values

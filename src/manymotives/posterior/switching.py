@@ -162,7 +162,7 @@ class SwitchingPosterior(Posterior):
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
         what = self._what(of, contrasts, states, features)
-        values = self.weights if what == "feature" else self._readable(self.rewards)
+        values = self.weights if what == "feature" else self.by_state_name(self.rewards)
         if tasks is not None and "task" not in values.dims:
             raise InputError("under Pooled() motives are everybody's: there are no tasks to choose from.")
         values = selected(values, "task", tasks) if tasks is not None else values

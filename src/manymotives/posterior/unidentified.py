@@ -61,7 +61,7 @@ def marked(table: pd.DataFrame, posterior: Any, canonical: bool) -> pd.DataFrame
         return table
     counts = posterior.data["observed_data"].dataset["counts"].sum("task")
     cells = counts if posterior.model.reward.on == "state_action" else counts.isel(action=0, drop=True)
-    shown = posterior._readable(cells.copy(data=groups.astype(float).reshape(cells.shape)), canonical)
+    shown = posterior.by_state_name(cells.copy(data=groups.astype(float).reshape(cells.shape)), canonical)
     names = shown["state"].values.tolist()
     if "action" in shown.dims:
         names = [f"{state}–{action}" for state in names for action in shown["action"].values.tolist()]
