@@ -77,6 +77,25 @@ def union_states(values: pd.Series, where: np.ndarray, environments: Environment
     return found
 
 
+def in_every_environment(
+    table: pd.DataFrame, environments: Environments, state: str, where: str | None
+) -> pd.DataFrame:
+    """Rows about names of states as rows about states of the union: one for each environment that has the name.
+
+    `where`: the column that says which environment a row is about, if there is one. Other rows stay as they are.
+    """
+    of_name: dict[tuple[str, str | None], list[Label]] = {}
+    for label, m, name in zip(environments.states, environments.member, environments.state_name):
+        own = str(environments.state_names[name])
+        of_name.setdefault((own, None), []).append(label)
+        of_name.setdefault((own, str(environments.names[m])), []).append(label)
+    there = [None] * len(table) if where is None else [str(name) for name in table[where]]
+    labels = [of_name.get((str(name), place), [name]) for name, place in zip(table[state], there)]
+    made = table.loc[table.index.repeat([len(each) for each in labels])].copy()
+    made[state] = pd.Series([label for each in labels for label in each], index=made.index, dtype=object)
+    return made if where is None else made.drop(columns=where)
+
+
 def union_episodes(
     task: np.ndarray, label: Any, labels: tuple[Label, ...], where: np.ndarray, environments: Environments
 ) -> tuple[np.ndarray, tuple[Label, ...]]:

@@ -20,8 +20,9 @@ from manymotives.data.environments import Environments
 from manymotives.data.features import features_from_frame
 from manymotives.data.labels import Label
 from manymotives.data.tables import MANY, Column
-from manymotives.data.union_rows import environment_and_column
+from manymotives.data.union_rows import environment_and_column, in_every_environment
 from manymotives.errors import InputError, RowError, listed
+from manymotives.io.columns import environment_name_column
 from manymotives.io.text import TextForm, form_of
 
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
@@ -116,9 +117,14 @@ def read_features(
         Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
         their number.
     """
-    named = [*_each(state), *_each(action)]
+    several = environment if isinstance(environment, Environments) else None
+    where = environment_name_column(columns_in(path)[0], Path(path).name) if several is not None else None
+    named = [*_each(state), *_each(action), *_each(where)]
     features = [column for column in columns_in(path)[0] if column and column not in named]
-    table = read_table(path, names=[_each(state), _each(action)] if action else [_each(state)], others=features)
+    groups = [_each(state), *([_each(action)] if action else []), *([_each(where)] if where else [])]
+    table = read_table(path, names=groups, others=features)
+    if several is not None and isinstance(state, str):
+        table = in_every_environment(table, several, state, where)
     for column, known in ((state, environment.states), (action, environment.actions)):
         if isinstance(column, str):
             table[column] = _spelled_as(table[column], known)
