@@ -9,6 +9,7 @@ from manymotives.assessment.recovery import recover
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.estimation import estimate_environment
 from manymotives.fitting.fit import fit, load
 from manymotives.inference import (
@@ -41,6 +42,7 @@ __all__ = [
     "DynamicsBelief",
     "EmpiricalBayes",
     "Environment",
+    "Environments",
     "Gamma",
     "GaussianReward",
     "Gibbs",

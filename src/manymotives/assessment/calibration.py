@@ -5,7 +5,7 @@ posterior's draws is uniform, for every quantity (Talts et al. 2018; Modrák et 
 sure or too timid, or a prior other than the one the truth came from, shows as ranks that are not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from scipy import stats
 from manymotives.assessment.simulators import replications_of
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
 from manymotives.errors import InputError, quoted
 from manymotives.inference import Method, Progress
 from manymotives.models import Model
@@ -59,7 +60,7 @@ class Calibration:
 
 def calibrate(
     model: Model,
-    environment: Environment | DynamicsBelief,
+    environment: Environment | DynamicsBelief | Mapping[Any, Environment],
     method: Method | None = None,
     *,
     tasks: int = 3,
@@ -85,6 +86,7 @@ def calibrate(
         wrong width needs more. `range(200, 400)` are two hundred others.
     """
     kind = Posterior.kind_of(model)
+    environment = environment_of(environment)
     if not isinstance(environment, Environment | DynamicsBelief):
         raise InputError(
             f"environment must be mm.Environment or mm.DynamicsBelief; found {type(environment).__name__}."

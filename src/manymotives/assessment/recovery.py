@@ -1,6 +1,6 @@
 """What could my experiment show? Simulate it, fit it, and hold the estimates against the truth."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from manymotives.data.alignment import aligned_numbers, is_labelled, labelled
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.fitting.fit import fit
@@ -35,7 +36,8 @@ class Recovery:
     def table(self) -> pd.DataFrame:
         """`Posterior.to_frame(of="state")` with the truth, and whether the interval covers it."""
         frame = self.posterior.to_frame(of="state")
-        true = self.posterior.mean_reward.copy(data=self.rewards).to_dataframe("truth").reset_index()
+        rewards = self.posterior.by_state_name(self.posterior.mean_reward.copy(data=self.rewards))
+        true = rewards.to_dataframe("truth").reset_index()
         keys = [name for name in ("task", "state", "action") if name in frame]
         frame = frame.merge(true[[*keys, "truth"]], on=keys, how="left")
         frame["covered"] = (frame["lower"] <= frame["truth"]) & (frame["truth"] <= frame["upper"])
@@ -65,7 +67,7 @@ class Recovery:
 
 def recover(
     model: RewardPolicyModel,
-    environment: Environment,
+    environment: Environment | Mapping[Any, Environment],
     *,
     tasks: int | Sequence[Label] | ArrayLike = 20,
     steps: int = 50,
@@ -102,12 +104,13 @@ def recover(
             "them out: sharing=mm.Hierarchical()."
         )
     on = model.reward.on
-    names, rewards = _named_tasks(tasks, environment, on)
+    place: Environment = environment_of(environment)
+    names, rewards = _named_tasks(tasks, place, on)
     rng = np.random.default_rng([seed, 1])
     pooled = model.is_pooled
     count = 1 if pooled else len(names)
-    nothing = np.zeros((count, environment.num_states, environment.num_actions))
-    prior_target = model.target(environment, names[:count], nothing)
+    nothing = np.zeros((count, place.num_states, place.num_actions))
+    prior_target = model.target(place, names[:count], nothing)
     u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
     owner = np.arange(count)
     temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
@@ -117,16 +120,16 @@ def recover(
     if pooled:
         temperature, lapse = np.repeat(temperature, len(names)), np.repeat(lapse, len(names))
     rule = type(model.choice)(inverse_temperature=temperature, lapse=lapse)
-    demonstrations = simulate(environment, true, rule, steps=steps, episodes=episodes, seed=seed, tasks=names, on=on)
-    posterior = fit(model, environment, demonstrations, method, seed=seed, progress=progress)
-    smoothed = demonstrations.counts + environment.available
+    demonstrations = simulate(place, true, rule, steps=steps, episodes=episodes, seed=seed, tasks=names, on=on)
+    posterior = fit(model, place, demonstrations, method, seed=seed, progress=progress)
+    smoothed = demonstrations.counts + place.available
     smoothed = smoothed / np.maximum(smoothed.sum(axis=2, keepdims=True), 1)
     policies = {
         "inferred": posterior.policies().values,
-        "demonstrator": rule.policies(environment, true, on=on),
+        "demonstrator": rule.policies(place, true, on=on),
         "copied": smoothed,
     }
-    losses = {name: loss(environment, policy, true, on=on) for name, policy in policies.items()}
+    losses = {name: loss(place, policy, true, on=on) for name, policy in policies.items()}
     return Recovery(true, temperature, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
 
 

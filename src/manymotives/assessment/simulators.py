@@ -14,6 +14,7 @@ from scipy.special import softmax
 from manymotives.assessment.switching import Quantities, Replication, switching_replications
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.errors import InputError
 from manymotives.families import log_gammas
 from manymotives.inference import Method, OptimalityDraws, sample
@@ -62,6 +63,7 @@ def _reward_policy(
     nothing = np.zeros((tasks, known.num_states, known.num_actions))
     names = tuple(range(tasks))
     origin = source.target(known, names, nothing)
+    episodes = len(known.members) if isinstance(known, Environments) else 1  # each starts in one of several
 
     def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         hyper = origin.draw_hyper(rng, 1)
@@ -69,7 +71,9 @@ def _reward_policy(
         rule = _rule(source, origin, u[0])
         moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
         true = known if belief is None else belief.environment(moves)
-        demonstrations = simulate(true, origin.rewards(u[0]), rule, steps=steps, seed=seed, on=origin.on)
+        demonstrations = simulate(
+            true, origin.rewards(u[0]), rule, steps=steps, episodes=episodes, seed=seed, on=origin.on
+        )
         dynamics = known if belief is None else belief.after(demonstrations)
         target = model.target(dynamics, names, demonstrations.counts.astype(float))
         draws = sample(method, target, seed=seed)
@@ -97,7 +101,8 @@ def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likeli
     """Draws [chain, draw] of what is ranked, of task m and its population."""
     group, layout = target.group[m], target.layout
     reward = target.rewards(tasks[:, :, m])
-    free = np.arange(layout.features.matrix.shape[0]) if layout.features.exist else layout.reward_index
+    made = layout.features.exist and not target.has_shared_rewards
+    free = np.arange(layout.features.matrix.shape[0]) if made else layout.reward_index
     found = {f"reward {position}": reward.reshape(*tasks.shape[:2], -1)[..., position] for position in free}
     owner = np.full(tasks.shape[:2], m)
     if layout.temperature >= 0:

@@ -193,7 +193,8 @@ def _quantities(
     u, lead = tasks[:, :, mine], tasks.shape[:2]
     owner = np.broadcast_to(mine, u.shape[:3])
     reward = target.rewards(u).reshape(*lead, count, -1)
-    free = np.arange(layout.features.matrix.shape[0]) if layout.features.exist else layout.reward_index
+    made = layout.features.exist and not target.has_shared_rewards
+    free = np.arange(layout.features.matrix.shape[0]) if made else layout.reward_index
     found: Quantities = {}
 
     def add(name: str, values: np.ndarray) -> None:

@@ -10,6 +10,7 @@ import xarray as xr
 from manymotives.data.alignment import aligned
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
 from manymotives.data.labels import index_of
 from manymotives.errors import InputError, quoted
 from manymotives.models.target import checked_choices
@@ -90,7 +91,7 @@ def checked_problem(
     `start` is where episodes begin: probabilities [S] or a mapping from names, or, where it is None, what the data say.
     """
     for word, value, kind in (
-        ("environment", environment, Environment),
+        ("environment", environment := environment_of(environment), Environment),
         ("demonstrations", demonstrations, Demonstrations),
     ):
         if not isinstance(value, kind):

@@ -84,7 +84,7 @@ def _tables(
     """Tables by name, features first, and what was left out with the reason."""
     if isinstance(posterior, SwitchingPosterior):
         return _made(_motive_tables(posterior, level, subject, state, feature), posterior)
-    rewards = posterior.rewards
+    rewards = posterior.by_state_name(posterior.rewards)
     tasks = _typed(subject, rewards, "task")
     chosen: dict[str, Any] = {"of": "state", "tasks": tasks, "states": _typed(state, rewards, "state")}
     wanted: dict[str, Callable[[], pd.DataFrame]] = {}
@@ -164,7 +164,7 @@ def _weight_tables(
 
 
 def _contrasts(posterior: Posterior, over: str, level: float, chosen: dict[str, Any]) -> pd.DataFrame:
-    reward = posterior.rewards
+    reward = posterior.by_state_name(posterior.rewards)
     tasks = len(chosen["tasks"] or reward["task"])
     cells = len(chosen["states"] or reward["state"]) * reward.sizes.get("action", 1)
     rows = tasks * cells * (cells - 1) // 2 if over == "state" else cells * tasks * (tasks - 1) // 2

@@ -93,10 +93,11 @@ def fit(
     choices: Annotated[Path, typer.Argument(help="Table of choices, one row a step: .csv, .tsv, .txt or .parquet.")],
     out: Annotated[Path | None, typer.Option(help="File for the result, such as run.nc.")] = None,
     environment: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Table with state, action, next_state, probability; or gymnasium:NAME. If absent, it is inferred "
-            "from the choices too (as known where each action always led to the same state, and with --history).",
+            "from the choices too (as known where each action always led to the same state, and with --history). "
+            "Repeated: several, named by their files; the choices' column environment says which.",
             rich_help_panel=Where,
         ),
     ] = None,
@@ -245,7 +246,7 @@ def fit(
         }
         inputs = read_inputs(
             choices,
-            environment,
+            environment or (),
             given,
             discount=discount,
             terminal=terminal or (),

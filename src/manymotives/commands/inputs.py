@@ -10,9 +10,11 @@ import scipy.sparse as sp
 import xarray as xr
 from scipy.sparse import csgraph
 
+from manymotives.commands.several import environment_column, read_environments
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.estimation import estimate_environment, is_deterministic
 from manymotives.data.labels import MISSING, Label
 from manymotives.data.tables import Column
@@ -63,7 +65,7 @@ class Inputs:
             "environment_uncertain": isinstance(self.dynamics, DynamicsBelief),
             "breaks": int((~demonstrations.follows).sum()) - demonstrations.num_episodes,
             "notes": list(self.notes),
-        }
+        } | ({"environments": list(environment.names)} if isinstance(environment, Environments) else {})
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -77,8 +79,15 @@ class Inputs:
             f"subject, {facts['median_choices']:,.0f} in the middle.",
             f"{_some(facts['states'], 'state')}{ends}, {facts['states_visited']:,} of them visited; "
             f"{_some(facts['actions'], 'action')}; discount {facts['discount']:g}; "
-            f"the environment is {self._whence()}.",
+            f"{self._which()}.",
         ]
+
+    def _which(self) -> str:
+        """The environment, or the environments."""
+        known = self.environment
+        if not isinstance(known, Environments):
+            return f"the environment is {self._whence()}"
+        return f"environments: {', '.join(map(quoted, known.names))}, with one reward for each name of a state"
 
     def _whence(self) -> str:
         if not self.is_estimated:
@@ -90,7 +99,7 @@ class Inputs:
 
 def read_inputs(
     choices: Path,
-    environment: str | None,
+    environment: Sequence[str],
     given: dict[str, str | None],
     *,
     discount: float,
@@ -108,10 +117,20 @@ def read_inputs(
     if columns.task is None:
         said.append("no column looks like the subject: everything is taken as one subject's. Name it with --task.")
     dynamics: Environment | None = None
-    if environment is not None:
-        dynamics, more = _environment(environment, columns, discount, terminal)
+    where: str | None = None
+    if len(environment) > 1:
+        dynamics, more = read_environments(
+            environment,
+            lambda name, ends: _environment(name, columns, discount, ends, known_only=True),
+            terminal,
+            coordinates,
+        )
+        where, coordinates = environment_column(present, dynamics, choices.name), None  # drawn already
         said += more
-    demonstrations = read_demonstrations(choices, dynamics, **columns._asdict())
+    elif environment:
+        dynamics, of_table = _environment(environment[0], columns, discount, terminal)
+        said += of_table
+    demonstrations = read_demonstrations(choices, dynamics, **columns._asdict(), environment=where)
     belief = None
     if dynamics is None:
         ends = _known(terminal, demonstrations.states)
@@ -125,23 +144,24 @@ def read_inputs(
     if coordinates is not None:
         positions = _positions(coordinates, dynamics.states)
         dynamics, belief = dynamics.with_coordinates(positions), belief and belief.with_coordinates(positions)
-    said += _remarks(dynamics, demonstrations, is_estimated=environment is None)
+    is_estimated = not environment
+    said += _remarks(dynamics, demonstrations, is_estimated=is_estimated)
     made_of = None
     if features is not None:
-        made_of, more = _features(features, dynamics, columns, is_estimated=environment is None)
+        made_of, more = _features(features, dynamics, columns, is_estimated=is_estimated)
         said += more
     if history:
         firsts = np.unique(demonstrations.state[~demonstrations.follows])
         dynamics = dynamics.with_memory([demonstrations.states[s] for s in firsts])
         demonstrations = demonstrations.with_memory(dynamics)
     is_guess = any(column is not None and not asked.get(word) for word, column in columns._asdict().items())
-    return Inputs(belief or dynamics, demonstrations, columns, is_guess, environment is None, tuple(said), made_of)
+    return Inputs(belief or dynamics, demonstrations, columns, is_guess, is_estimated, tuple(said), made_of)
 
 
 def _environment(
-    name: str, columns: Columns, discount: float, terminal: Sequence[str]
+    name: str, columns: Columns, discount: float, terminal: Sequence[str], *, known_only: bool = False
 ) -> tuple[Environment, Sequence[str]]:
-    """An environment from a table, or by its name in Gymnasium."""
+    """An environment from a table, or by its name in Gymnasium; `known_only`: without terminal states it has not."""
     if name.startswith(GYMNASIUM):
         if terminal:
             raise InputError("--terminal is for environments from tables; Gymnasium says itself where episodes end.")
@@ -155,6 +175,7 @@ def _environment(
         table = read_table(path, names=[group])
         known = {value for column in group for value in table[column].dropna().unique()}
         ends = _known(terminal, tuple(known)) if isinstance(found["state"], str) else terminal
+        ends = [state for state in ends if not known_only or state in known]
     return read_environment(path, discount=discount, terminal=ends, **found), notes
 
 

@@ -1,6 +1,6 @@
 """What agents did: trajectories of any length in, counts out. Every choice keeps its place in time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,17 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.labels import Label, checked_labels, indices_of
 from manymotives.data.steps import NONE, check_choices, linked_steps, ordered_steps
 from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of
+from manymotives.data.union_rows import (
+    columns_present,
+    environment_and_column,
+    environment_of_rows,
+    union_episodes,
+    union_states,
+)
 from manymotives.errors import InputError, RowError, listed, quoted
 
 
@@ -43,7 +51,7 @@ class Demonstrations:
     def from_frame(
         cls,
         frame: Any,
-        environment: Environment | None = None,
+        environments: Environment | Mapping[Any, Environment] | None = None,
         *,
         task: Column | None = "task",
         state: Column = "state",
@@ -51,6 +59,7 @@ class Demonstrations:
         episode: Column | None = None,
         step: str | None = None,
         next_state: Column | None = None,
+        environment: Any = None,
     ) -> "Demonstrations":
         """Demonstrations from a data frame with one row a step (pandas, polars, pyarrow, …).
 
@@ -58,9 +67,9 @@ class Demonstrations:
         ----------
         frame
             The table. An empty `action` is a state in which nothing was chosen; an empty `state` is a gap.
-        environment
-            Gives the names of states and actions, and says which action exists where. Without it both are
-            taken from the table, sorted.
+        environments
+            The environment, or several by name: gives the names of states and actions, and says which action exists
+            where. Without it both are taken from the table, sorted.
         task, state, action
             Column names; several, such as `state=["room", "hour"]`, are read as one. `task=None`: everything belongs to
             one task.
@@ -71,7 +80,12 @@ class Demonstrations:
             times. Without it rows are in order.
         next_state
             Column with the state that followed. Without it, it is the state of the next step.
+        environment
+            Of several environments, the column that says in which of them a row is; "environment" where there is one.
+            An episode ends where the environment changes. (The environment itself may also be given by this word.)
         """
+        known, where_column = environment_and_column(environments, environment, columns_present(frame))
+        several = known if isinstance(known, Environments) else None
         wanted: dict[str, Column | None] = {
             "task": task,
             "state": state,
@@ -79,28 +93,37 @@ class Demonstrations:
             "episode": episode,
             "step": step,
             "next_state": next_state,
+            "environment": where_column,
         }
-        table = columns_of(frame, wanted, "the table of choices", optional=("task", "episode", "step", "next_state"))
+        optional = ("task", "episode", "step", "next_state", "environment")
+        table = columns_of(frame, wanted, "the table of choices", optional=optional)
         for word in ("task", "episode", "step"):
             if word in table and table[word].isna().any():
                 row = int(np.flatnonzero(table[word].isna())[0])
                 raise RowError(f"column {quoted(column_name(wanted[word]))} is empty in ", (row,), ". Fill it in.")
-        if environment is None:
+        if known is None:
             seen = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
             states = _sorted_labels(pd.concat(seen))
             actions = _sorted_labels(table["action"])
         else:
-            states, actions = environment.states, environment.actions
+            states, actions = known.states, known.actions
+        where = None if several is None else environment_of_rows(table, several, where_column)
+
+        def numbered(word: str, column: Column | None) -> np.ndarray:
+            if several is None or where is None:
+                return indices_of(table[word], states, "state", column_name(column))
+            return union_states(table[word], where, several, column_name(column))
+
         rows = {
-            "state": indices_of(table["state"], states, "state", column_name(state)),
+            "state": numbered("state", state),
             "action": indices_of(table["action"], actions, "action", column_name(action)),
-            "next_state": indices_of(table["next_state"], states, "state", column_name(next_state))
-            if "next_state" in table
-            else np.full(len(table), NONE),
+            "next_state": numbered("next_state", next_state) if "next_state" in table else np.full(len(table), NONE),
         }
         rows["task"], tasks = _codes(table["task"]) if "task" in table else (np.zeros(len(table), int), (0,))
         # an episode is one label within one task
         label_codes, label_names = _codes(table["episode"]) if "episode" in table else (0, (0,))
+        if several is not None and where is not None:
+            label_codes, label_names = union_episodes(rows["task"], label_codes, label_names, where, several)
         appearance, pairs = pd.factorize(rows["task"] * len(label_names) + label_codes)
         order = np.argsort(pairs // len(label_names), kind="stable")  # by task, then as they first appear
         pairs = pairs[order]
@@ -111,26 +134,27 @@ class Demonstrations:
             else pd.Series(rows["episode"]).groupby(rows["episode"]).cumcount().to_numpy()
         )
         del table, appearance, label_codes  # ten million rows are to fit in two gigabytes
-        if environment is not None:
-            check_choices(rows, environment, column_name(action))
+        if known is not None:
+            check_choices(rows, known, column_name(action))
         episodes = tuple(label_names[int(pair) % len(label_names)] for pair in pairs)
         columns = {word: column_name(column) for word, column in wanted.items() if column}
         steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, columns=columns)
         demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
-        return demonstrations if environment is None else demonstrations._with_impossible_moves(environment)
+        return demonstrations if known is None else demonstrations._with_impossible_moves(known)
 
     @classmethod
     def from_lists(
         cls,
         trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
-        environment: Environment | None = None,
+        environment: Environment | Mapping[Any, Environment] | None = None,
         *,
         tasks: Sequence[Label] | None = None,
+        environments: Sequence[Label] | None = None,
     ) -> "Demonstrations":
         """Demonstrations from (states, actions) pairs of any lengths, by name; a last state may lack its action.
 
         `tasks` names the task of each trajectory; trajectories of one task are its episodes. Without it
-        every trajectory is a task of its own.
+        every trajectory is a task of its own. Of several environments, `environments` names that of each trajectory.
         """
         if len(trajectories) == 0:
             raise InputError("there are no trajectories.")
@@ -139,13 +163,18 @@ class Demonstrations:
             raise InputError(
                 f"tasks must name the task of each trajectory; found {len(owners)} for {len(trajectories)}."
             )
+        if environments is not None and len(environments) != len(trajectories):
+            raise InputError(
+                f"environments must name the environment of each trajectory; found {len(environments)} for "
+                f"{len(trajectories)}."
+            )
         columns: dict[str, list[Any]] = {
             "task": [],
             "episode": [],
             "step": [],
             "state": [],
             "action": [],
-        }
+        } | ({} if environments is None else {"environment": []})
         told: dict[Label, int] = {}
         for number, (owner, trajectory) in enumerate(zip(owners, trajectories)):
             visited, taken = map(list, trajectory)
@@ -159,6 +188,8 @@ class Demonstrations:
             columns["episode"] += [episode] * len(visited)
             columns["step"] += range(len(visited))
             columns["state"] += visited
+            if environments is not None:
+                columns["environment"] += [environments[number]] * len(visited)
             columns["action"] += taken + [None] * (len(visited) - len(taken))
         # object columns keep every label as it was given: None must not turn whole numbers into floats
         frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(

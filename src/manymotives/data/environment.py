@@ -268,7 +268,7 @@ class Environment:
         names = [f"→{self.states[s]}" if p < 0 else f"{self.states[p]}→{self.states[s]}" for p, s in pairs]
         start = np.zeros(len(pairs))
         start[: len(first)] = self.start[begun]
-        remembering = type(self)(
+        remembering = Environment(
             matrix if sp.issparse(self.transitions) else handy(matrix),
             discount=self.discount,
             states=names,

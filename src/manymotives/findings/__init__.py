@@ -3,6 +3,7 @@
 from manymotives.findings.choices import PredictiveCheck, predictive_check
 from manymotives.findings.effects import effect_target, effects
 from manymotives.findings.feature_weights import FeatureWeights, feature_weights
+from manymotives.findings.identification import Identification, contraction, identification
 from manymotives.findings.learning import Learning, learning
 from manymotives.findings.sample import Sample, sample_of
 from manymotives.findings.similarity import Clusters, Similarity, clusters_of, similarity
@@ -10,14 +11,17 @@ from manymotives.findings.similarity import Clusters, Similarity, clusters_of, s
 __all__ = [
     "Clusters",
     "FeatureWeights",
+    "Identification",
     "Learning",
     "PredictiveCheck",
     "Sample",
     "Similarity",
     "clusters_of",
+    "contraction",
     "effect_target",
     "effects",
     "feature_weights",
+    "identification",
     "learning",
     "predictive_check",
     "sample_of",

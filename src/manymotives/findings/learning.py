@@ -15,7 +15,9 @@ import xarray as xr
 
 from manymotives.findings.sample import check_one_motive, population_of, thinned
 from manymotives.models.model import EVERYBODY
+from manymotives.models.shared_rewards import reward_names
 from manymotives.posterior import Posterior
+from manymotives.posterior.by_name import are_by_name, own_names
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.unidentified import comparable
 
@@ -102,7 +104,7 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
     canonical, _ = in_unit_range(few.identifiability, prior, _middling_temperatures(few, prior))
     before = canonical.stack(sample=("chain", "draw")).transpose("sample", ...).values
 
-    exists = environment.available.ravel() if on == "state_action" else np.ones(num_states, dtype=bool)
+    exists = shown_cells(posterior)
     after, before = (x.reshape(*x.shape[: x.ndim - few._reward_axes], -1)[..., exists] for x in (after, before))
     cells = _cells(posterior, exists)
     alike = comparable(posterior, canonical=True)[exists]
@@ -135,6 +137,28 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         draws=len(after),
         limit=max(UNMOVED, NOISE * float(np.sqrt(1 / len(after) + 1 / len(before)))),
     )
+
+
+def shown_cells(posterior: Posterior) -> np.ndarray:
+    """Which cells are shown: of states with one reward, the first; of pairs, those that exist."""
+    environment, on = posterior.environment, posterior.model.reward.on
+    if on == "state_action":
+        return np.flatnonzero(environment.available)
+    if are_by_name(posterior.model.reward, environment):
+        return reward_names(environment, on).first
+    return np.arange(environment.num_states)
+
+
+def by_shown_state(posterior: Posterior, values: np.ndarray) -> np.ndarray:
+    """Sums [..., S] over states with one reward, at the first of them; of others, as they are."""
+    environment, reward = posterior.environment, posterior.model.reward
+    if reward.on == "state_action" or not are_by_name(reward, environment):
+        return values
+    names = reward_names(environment, "state")
+    found = np.zeros_like(values)
+    for state, first in enumerate(names.first[names.owner]):
+        found[..., first] += values[..., state]
+    return found
 
 
 def largest_shift(after: np.ndarray, before: np.ndarray) -> float:
@@ -173,12 +197,14 @@ def _cells(posterior: Posterior, exists: np.ndarray) -> pd.DataFrame:
     environment = posterior.environment
     names = posterior.data["observed_data"].dataset["counts"]
     states, actions = names["state"].values.tolist(), names["action"].values.tolist()
+    if are_by_name(posterior.model.reward, environment) and posterior.model.reward.on == "state":
+        states = own_names(environment)
     if posterior.model.reward.on == "state":
-        index = np.arange(environment.num_states)
+        index = exists
         action: list[str | None] = [None] * len(index)
         where = np.full(len(index), -1)
     else:
-        index, where = np.divmod(np.flatnonzero(exists), environment.num_actions)
+        index, where = np.divmod(exists, environment.num_actions)
         action = [str(actions[a]) for a in where]
     return pd.DataFrame(
         {"state": [str(states[s]) for s in index], "action": action, "state_index": index, "action_index": where}
@@ -187,7 +213,7 @@ def _cells(posterior: Posterior, exists: np.ndarray) -> pd.DataFrame:
 
 def _pairs(posterior: Posterior, cells: pd.DataFrame) -> np.ndarray:
     """Pairs of states that are often chosen in; on pairs, of actions in the same state."""
-    counts = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
+    counts = by_shown_state(posterior, posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2)))
     often = np.sort(np.argsort(-counts, kind="stable")[:PAIRED])
     state = cells["state_index"].to_numpy()
     chosen = np.flatnonzero(np.isin(state, often))

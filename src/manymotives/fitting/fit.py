@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ WITHOUT_CHECKSUM = (
 
 def fit(
     model: Model,
-    environment: Environment | DynamicsBelief,
+    environment: Environment | DynamicsBelief | Mapping[Any, Environment],
     demonstrations: Demonstrations,
     method: Method | None = None,
     *,
@@ -43,7 +44,8 @@ def fit(
         Such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())` or `PolicyOptimalityModel()`.
     environment, demonstrations
         What they acted in and what they did; with the same names of states and actions. Where transitions are not
-        known, a `DynamicsBelief` takes the environment's place: it is then inferred along with the rewards.
+        known, a `DynamicsBelief` takes the environment's place: it is then inferred along with the rewards. Several
+        environments are given by name, {"maze A": a, "maze B": b}: states with one name have one reward.
     method
         For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()`,
         `MonteCarlo()`, or `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.

@@ -9,6 +9,7 @@ import xarray as xr
 
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environments import Environments, environment_of
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
 from manymotives.inference import HMC, Method, Progress, suited
@@ -39,6 +40,7 @@ class Run:
         self.kind = Posterior.kind_of(model)
         self.method = self.kind.default_method() if method is None else method
         _check_method(self.method, model)
+        environment = environment_of(environment)
         for word, value, kind, name in (
             ("environment", environment, EnvironmentOrBelief, "mm.Environment, or mm.DynamicsBelief"),
             ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),
@@ -101,11 +103,13 @@ class Run:
         mixed = mixed or self.kind.mixing_of(data, self.method)
         if mixed is not None and not mixed.warnings:
             data.attrs["mixing"] = str(mixed)
+        visits = self.demonstrations.visits.sum(axis=0)
         said = (
             *self.draws.warnings,
             *(mixed.warnings if mixed else ()),
             *(self.belief.warnings if self.belief else ()),
             *self.environment.warnings,
+            *(self.environment.unvisited(visits) if isinstance(self.environment, Environments) else ()),
             *self.model.warnings,
             *self.model.warnings_in(self.environment),
             *warnings_of_features(self.model.reward, self.environment),

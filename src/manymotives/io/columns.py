@@ -100,6 +100,11 @@ def environment_columns(columns: Sequence[str], choices: Columns | None, file: s
     return {word: column for word, column in found.items() if column is not None}
 
 
+def environment_name_column(columns: Sequence[str], table: str) -> str | None:
+    """The column that says in which of several environments a row is."""
+    return _usual(columns, ("environment",), "environment", table)
+
+
 def task_column(columns: Sequence[str], table: str) -> str:
     """The column that names tasks in a table with a row for each of them: `task`, else the usual one."""
     found = "task" if "task" in columns else _usual(columns, USUAL["task"], "task", table)

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.features import features_from_frame
 from manymotives.data.labels import Label
 from manymotives.data.tables import MANY, Column
+from manymotives.data.union_rows import environment_and_column, in_every_environment
 from manymotives.errors import InputError, RowError, listed
+from manymotives.io.columns import environment_name_column
 from manymotives.io.text import TextForm, form_of
 
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
@@ -56,7 +59,7 @@ def read_environment(
 
 def read_demonstrations(
     path: str | Path,
-    environment: Environment | None = None,
+    environments: Environment | Mapping[Any, Environment] | None = None,
     *,
     task: Column | None = "task",
     state: Column = "state",
@@ -64,26 +67,28 @@ def read_demonstrations(
     episode: Column | None = None,
     step: str | None = None,
     next_state: Column | None = None,
+    environment: Any = None,
 ) -> Demonstrations:
     """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
     """
+    is_given = environments is not None or environment is not None
+    given, where = environment_and_column(environments, environment, columns_in(path)[0] if is_given else ())
     states = [*_each(state), *_each(next_state)]
-    names = [states, _each(action), *([column] for column in [*_each(task), *_each(episode)])]
+    names = [states, _each(action), *([column] for column in [*_each(task), *_each(episode), *_each(where)])]
     table = read_table(path, names=names, others=_each(step))
-    if environment is not None:
-        for columns, known in (
-            (state, environment.states),
-            (next_state, environment.states),
-            (action, environment.actions),
-        ):
+    if given is not None:
+        called = given.state_names if isinstance(given, Environments) and where is not None else given.states
+        there = given.names if isinstance(given, Environments) else ()
+        for columns, known in ((state, called), (next_state, called), (action, given.actions), (where, there)):
             if isinstance(columns, str) and columns in table:
                 table[columns] = _spelled_as(table[columns], known)
     with rows_of(path, table):
         return Demonstrations.from_frame(
             table,
-            environment,
+            given,
+            environment=where,
             task=task,
             state=state,
             action=action,
@@ -112,9 +117,14 @@ def read_features(
         Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
         their number.
     """
-    named = [*_each(state), *_each(action)]
+    several = environment if isinstance(environment, Environments) else None
+    where = environment_name_column(columns_in(path)[0], Path(path).name) if several is not None else None
+    named = [*_each(state), *_each(action), *_each(where)]
     features = [column for column in columns_in(path)[0] if column and column not in named]
-    table = read_table(path, names=[_each(state), _each(action)] if action else [_each(state)], others=features)
+    groups = [_each(state), *([_each(action)] if action else []), *([_each(where)] if where else [])]
+    table = read_table(path, names=groups, others=features)
+    if several is not None and isinstance(state, str):
+        table = in_every_environment(table, several, state, where)
     for column, known in ((state, environment.states), (action, environment.actions)):
         if isinstance(column, str):
             table[column] = _spelled_as(table[column], known)

@@ -1,5 +1,6 @@
 """Models and methods as plain dictionaries and back: what a file can hold and another version can read."""
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from manymotives.data.alignment import is_labelled, labelled
 from manymotives.errors import InputError
 
 NAMED = "distribution: "  # in a file, before the name of something that it cannot hold
-LABELLED, SPARSE = "labelled array", "sparse array"
+LABELLED, SPARSE, BY_NAME = "labelled array", "sparse array", "by name"
 SPARSE_PARTS = (("data", float), ("indices", np.int64), ("indptr", np.int64))
 ADDED_LATER = {"added later": True}  # of a field: left out where it is the default, so that older files are the same
 RENAMED = {("HMC", "patience"): "max_rounds"}  # settings as files of earlier versions call them, and as they are called
@@ -49,6 +50,8 @@ def record_of(thing: Any) -> Any:
                 "dims": list(dims),
                 "labels": [None if names is None else list(map(_plain, names)) for names in labels],
             }
+    if isinstance(thing, Mapping) and not is_labelled(thing):  # such as features of each environment
+        return {"kind": BY_NAME, "names": [_plain(name) for name in thing], "of": [*map(record_of, thing.values())]}
     if sp.issparse(thing):
         rows = sp.csr_array(thing)
         parts = {name: getattr(rows, name).tolist() for name in ("data", "indices", "indptr")}
@@ -80,6 +83,8 @@ def from_record(record: Any) -> Any:
             return _labelled(record)
         if kind == SPARSE:
             return _sparse(record)
+        if kind == BY_NAME:
+            return dict(zip(record["names"], map(from_record, record["of"])))
         kinds = recorded_kinds()
         if kind not in kinds:
             raise InputError(f"this file holds a {kind!r}, which this version of manymotives does not know.")

@@ -16,6 +16,7 @@ from manymotives.data.alignment import aligned
 from manymotives.data.belief import EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.errors import InputError
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
@@ -25,6 +26,7 @@ from manymotives.models.features import Features
 from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
+from manymotives.models.shared_rewards import check_some_are_shared, reward_names
 from manymotives.models.sharing import REWARD, Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
@@ -145,14 +147,16 @@ class RewardPolicyModel(Model):
         belief, environment = split_environment(environment)
         num_motives = len(counts) // len(tasks)
         on = self.reward.on
-        exists = environment.available.ravel() if on == "state_action" else np.ones(environment.num_states, dtype=bool)
+        _check_several(self.reward, environment, belief)
         smooth = NOT_SMOOTH
         rewards: RewardCoordinates
         features: Any
         if isinstance(self.reward, SmoothReward):
             rewards, features, smooth = _smooth_coordinates(self.reward, environment, self.is_hierarchical)
         else:
-            rewards, features = _coordinates(self.reward, environment, np.flatnonzero(exists))
+            rewards, features = _coordinates(self.reward, environment)
+        has_weights = isinstance(self.reward, GaussianReward) and self.reward.features is not None
+        own = reward_names(environment, on)
         arrays, blocks, temperature, lapse = coordinates_of(rewards, self.inverse_temperature, self.choice.lapse)
         num_rewards = len(rewards.rewarded) + rewards.num_residuals
         if smooth.exist:
@@ -164,8 +168,8 @@ class RewardPolicyModel(Model):
             **arrays,
             num_rewards=num_rewards,
             link=self.reward.link,
-            reward_index=np.flatnonzero(exists) if features is None else np.arange(num_rewards),
-            features=Features.of(features, may_be_dense=on == "state" and isinstance(self.reward, GaussianReward)),
+            reward_index=np.arange(num_rewards) if has_weights or isinstance(self.reward, SmoothReward) else own.first,
+            features=Features.of(features, may_be_dense=on == "state" and has_weights),
             temperature=temperature,
             lapse=lapse,
             is_soft=self.choice.is_soft,
@@ -183,7 +187,8 @@ class RewardPolicyModel(Model):
             blocks=blocks,
             fixed_temperature=np.tile(_known(self.inverse_temperature, tasks, "inverse_temperature"), num_motives),
             fixed_lapse=np.tile(_known(self.choice.lapse, tasks, "lapse"), num_motives),
-            num_weights=0 if features is None or isinstance(self.reward, SmoothReward) else len(rewards.rewarded),
+            num_weights=len(rewards.rewarded) if has_weights else 0,
+            has_shared_rewards=own.are_shared and not has_weights,
             groups=tuple(dict.fromkeys(rewards.groups or ())),
             belief=belief,
             effects=self._effects(tasks, names, belief),
@@ -214,29 +219,40 @@ class RewardPolicyModel(Model):
         return effects_of(designs, names, self.sharing.effect_scale)
 
 
-def _coordinates(
-    reward: Any, environment: Environment, cells: np.ndarray
-) -> tuple[RewardCoordinates, sp.csr_array | None]:
-    """What coordinates a prior of rewards has, and its features [S·(1 or A), K], those of the residual behind them.
+def _check_several(reward: Any, environment: Environment, belief: Any) -> None:
+    """What can be inferred from one environment, and not from several."""
+    if not isinstance(environment, Environments):
+        return
+    if belief is not None:
+        raise InputError(
+            "several environments must be known: their transitions cannot be inferred along with the rewards. Take "
+            "the means of beliefs (belief.mean)."
+        )
+    if isinstance(reward, SmoothReward) and len(environment.members) > 1:
+        raise InputError(
+            "SmoothReward() is for one environment: in several, states with one name have one reward, and it would "
+            "give each its own. Use GaussianReward()."
+        )
 
-    `cells`: which rewards exist.
-    """
-    states, actions, on = environment.states, environment.actions, reward.on
-    names = [(states[cell // len(actions)], actions[cell % len(actions)]) for cell in cells]
-    named = tuple(names) if on == "state_action" else states
+
+def _coordinates(reward: Any, environment: Environment) -> tuple[RewardCoordinates, sp.csr_array | None]:
+    """What coordinates a prior of rewards has, and its features [S·(1 or A), K], those of the residual behind them."""
+    own = reward_names(environment, reward.on)
     features = reward.features_for(environment)
     if features is None:
-        groups = reward.group_names(len(cells)) if isinstance(reward, GaussianReward) else None
-        return RewardCoordinates(reward.component, reward.words, named, groups), None
-    if on == "state_action":
+        check_some_are_shared(environment, own)
+        groups = reward.group_names(len(own.labels)) if isinstance(reward, GaussianReward) else None
+        found = RewardCoordinates(reward.component, reward.words, own.labels, groups)
+        return found, own.matrix if own.are_shared else None
+    if reward.on == "state_action":
         features = sp.diags_array(environment.available.ravel().astype(float)) @ features  # by what can be done
     count = features.shape[1]
     weights = reward.feature_names(count)  # wrong ones are better found before the work than after it
     found = RewardCoordinates(reward.component, reward.words, weights, reward.group_names(count))
     if reward.residual_scale is None:
         return found, features
-    own = sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), shape=(features.shape[0], len(cells)))
-    return found._replace(residual=reward.residual_scale, num_residuals=len(cells)), sp.hstack([features, own])
+    count = len(own.labels)
+    return found._replace(residual=reward.residual_scale, num_residuals=count), sp.hstack([features, own.matrix])
 
 
 def _smooth_coordinates(

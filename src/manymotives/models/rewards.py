@@ -19,6 +19,7 @@ from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
 from manymotives.io.records import Recorded
 from manymotives.models.priors import Beta, Gamma, HalfNormal, Normal, Prior, check_parameter
+from manymotives.models.union_features import features_in, own_names
 
 NORMALISED, DIRECT, LINEAR = range(3)  # links: x / Σx, x, Φ x
 RESIDUAL = HalfNormal(scale=0.5)  # of τ: half a unit of log-odds is much for what features leave
@@ -106,8 +107,8 @@ class GaussianReward(Recorded):
     ----------
     features
         [S, K], or [S, A, K] with `on="state_action"`. Many features that are mostly zero: a sparse array of SciPy,
-        [S, K] or [S·A, K], the actions of the first state first. None: one free reward for each state (or available
-        pair).
+        [S, K] or [S·A, K], the actions of the first state first. In several environments, {name: array}; or a table
+        whose rows are names of states. None: one free reward for each state (or available pair).
     mean, scale
         Of each weight in the population: numbers, arrays, or priors.
     names
@@ -181,13 +182,14 @@ class GaussianReward(Recorded):
         """Features [S, K] or [S·A, K], checked against an environment."""
         if self.features is None:
             return None
-        if sp.issparse(self.features):
+        given = features_in(self.features, environment, self.on, self.names)
+        if sp.issparse(given):
             return self._sparse_features(environment)
         try:
             axes = {"state": environment.states} | (
                 {"action": environment.actions} if self.on == "state_action" else {}
             )
-            given = aligned(self.features, "GaussianReward: features", **axes, feature=self.names)
+            given = aligned(given, "GaussianReward: features", **axes, feature=self.names)
             features = np.asarray(given, dtype=float)
         except InputError:
             raise
@@ -222,7 +224,7 @@ class GaussianReward(Recorded):
 
     def feature_names(self, size: int) -> tuple[Label, ...]:
         if self.names is None:
-            own = labelled(self.features).labels[-1] if is_labelled(self.features) else None
+            own = own_names(self.features)
             return tuple(range(size)) if own is None else tuple(own)
         names = tuple(self.names)
         if len(names) != size or len(set(names)) != size:

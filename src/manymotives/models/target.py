@@ -85,6 +85,7 @@ class Target:
     fixed_temperature: np.ndarray  # [M], read where the temperature is known
     fixed_lapse: np.ndarray  # [M]
     num_weights: int = 0  # of features: the first coordinates; further ones are their residual
+    has_shared_rewards: bool = False  # of several cells each, as Φ says; `reward_index` is then the first of them
     groups: tuple[Label, ...] = ()  # names of those that have a scale in common
     belief: DynamicsBelief | None = None  # where dynamics are not known; `environment` is then its mean
     episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
@@ -158,7 +159,7 @@ class Target:
             flat = np.ascontiguousarray(part.reshape(-1, layout.num_rewards))
             x = families.natural_all(layout.families[: layout.num_rewards], flat).reshape(part.shape)
         size = (self.environment.num_states, self.environment.num_actions)[: 1 if self.on == "state" else 2]
-        if layout.link == LINEAR and layout.features.exist:
+        if layout.features.exist:
             flat = x.reshape(-1, layout.num_rewards)
             return layout.features.times(flat).reshape(*u.shape[:-1], *size)
         table = np.zeros((*u.shape[:-1], int(np.prod(size))))
@@ -181,6 +182,16 @@ class Target:
             return np.broadcast_to(spread, (len(u), cells, size))
         value = 1.0 / (1.0 + np.exp(-u[:, :size]))
         return spread * (value * (1 - value))[:, None, :]
+
+    def on_cells(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., K] of coordinates that are rewards themselves, on their cells [..., S·(1 or A)]; NaN: none."""
+        layout, sizes = self.layout, (self.environment.num_states, self.environment.num_actions)
+        table = np.full((*values.shape[:-1], int(np.prod(sizes[: 1 if self.on == "state" else 2]))), np.nan)
+        if self.has_shared_rewards:
+            table[..., np.diff(layout.features.begin) > 0] = values[..., layout.features.column]
+        else:
+            table[..., layout.reward_index] = values
+        return table
 
     def temperatures(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Inverse temperatures c [...] of coordinates u [..., D] that belong to tasks `owner` [...]."""

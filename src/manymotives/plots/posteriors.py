@@ -50,14 +50,16 @@ def rewards(
     chosen = names[:12] if tasks is None else list(tasks)
     if truth is not None:
         truth = np.asarray(aligned(truth, "truth", task=names, state=posterior.environment.states))
-    every = posterior.mean_reward["state"].values.tolist()
+        truth = posterior.by_state_name(posterior.mean_reward.copy(data=truth)).values
+    every = posterior.by_state_name(posterior.mean_reward)["state"].values.tolist()
     is_cut = states is None and len(every) > MANY
     states = _most_and_least(posterior, chosen) if is_cut else every if states is None else list(states)
     frame = posterior.to_frame(of="state", tasks=chosen, states=states, canonical=canonical)
     states = frame["state"].drop_duplicates().tolist()
     number = {name: index for index, name in enumerate(every)}
     picked = np.array([number[name] for name in states])
-    prior = posterior.data["prior"].dataset["reward"].isel(state=picked).stack(sample=("chain", "draw"))
+    prior = posterior.by_state_name(posterior.data["prior"].dataset["reward"])
+    prior = prior.isel(state=picked).stack(sample=("chain", "draw"))
     low, high = prior.quantile([0.025, 0.975], dim="sample").values
     position = np.arange(len(states))
     columns = min(len(chosen), 4)
@@ -104,7 +106,7 @@ def rewards(
 
 def _most_and_least(posterior: Posterior, tasks: list[Label]) -> list[Label]:
     """States by name, the most wanted first, on average over some tasks."""
-    mean = selected(posterior.mean_reward, "task", tasks).mean("task")
+    mean = selected(posterior.by_state_name(posterior.mean_reward), "task", tasks).mean("task")
     order = np.argsort(-mean.values, kind="stable")
     kept = np.concatenate([order[: SHOWN // 2], order[-(SHOWN // 2) :]])
     return mean["state"].values[kept].tolist()

@@ -24,11 +24,13 @@ from manymotives.io.netcdf import write_tree
 from manymotives.models import Model
 from manymotives.planning import Identifiability, Plan, plan
 from manymotives.posterior.archive import compressed, restored_demonstrations
+from manymotives.posterior.by_name import are_by_name, by_name
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
 from manymotives.posterior.summary import Summary
-from manymotives.posterior.tables import contrasts_of, described, selected, tidy
+from manymotives.posterior.tables import contrasts_of, described, in_one_order, selected, tidy
+from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
 
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
@@ -148,16 +150,30 @@ class Posterior(ABC):
 
     # ---- what to do about it ---------------------------------------------------------------------------------
 
-    def policies(self) -> xr.DataArray:
+    def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
         """The policy that is optimal for each task's expected reward (task, state, action).
 
         With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
-        Where transitions are not known it is the best found on average over draws of both; see `decisions`.
+        Where transitions are not known it is the best found on average over draws of both; see `decisions`. In
+        another environment, if one is given: see `transfer`, also for `features`.
         """
+        if environment is not None:
+            return best_policies(self, environment, features)
         if self.belief is not None:
             return self.decisions()["policy"]
         found = plan(self.environment, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
+
+    def transfer(self, environment: Any, features: Any = None, *, draws: int = 1000, level: float = 0.95) -> xr.Dataset:
+        """What is best for each task in an environment nobody has seen, or in several by name, and how sure that is.
+
+        `policy` (task, state, action) is optimal for the expected reward; `probability_best`, how probable it is that
+        each action is optimal; `value` (task, state), what the policy is worth, with the interval `value_lower` to
+        `value_upper` over draws; `expected_loss`, how much more knowing the reward would be worth; `choice`, what the
+        task would choose there, with `choice_lower` and `choice_upper`. Over at most `draws` of them. States have the
+        rewards of their names; where rewards are made of features, `features` are those of the new environment.
+        """
+        return transferred(self, environment, features, draws=draws, level=level)
 
     def decisions(self) -> xr.Dataset:
         """Where transitions are not known: the best `policy` found for each task, and bounds on what it could attain.
@@ -236,7 +252,9 @@ class Posterior(ABC):
             raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
-        reward = selected(self.canonical()["reward"] if canonical else self.rewards, "task", tasks)
+        reward = selected(
+            self.by_state_name(self.canonical()["reward"] if canonical else self.rewards, canonical), "task", tasks
+        )
         cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
         average = reward.mean(cells).stack(sample=("chain", "draw"))
         reward = selected(reward, "state", states).stack(sample=("chain", "draw"))
@@ -246,9 +264,15 @@ class Posterior(ABC):
         table = described(reward, level)
         table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
         if not canonical:
-            prior = self.data["prior"].dataset["reward"]
+            prior = self.by_state_name(self.data["prior"].dataset["reward"])
             table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
         return tidy(table, ["task", *cells])
+
+    def by_state_name(self, values: xr.DataArray, canonical: bool = False) -> xr.DataArray:
+        """Rewards by names of states, where states with one name have one; what actions cost differs between them."""
+        if (canonical and "action" in values.dims) or not are_by_name(self.model.reward, self.environment):
+            return values
+        return by_name(values, self.environment)
 
     def _what(self, of: str | None, contrasts: str | None, states: Any, features: Any) -> str:
         """Whether a table is of features or of states."""
@@ -271,7 +295,7 @@ class Posterior(ABC):
         with np.errstate(all="ignore"):  # of what does not vary
             frames = [
                 described_by_arviz(self.data, var_names=together, kind="all" if mixed else "stats")
-                for together in _in_one_order(drawn, names)
+                for together in in_one_order(drawn, names)
             ]
         return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
 
@@ -370,12 +394,3 @@ class Posterior(ABC):
         known = self.data["observed_data"].dataset["counts"]
         coordinates = coordinates | {"state": known["state"], "action": known["action"]}
         return xr.DataArray(policy, dims=(*dims, "state", "action"), coords=coordinates, name="policy")
-
-
-def _in_one_order(drawn: xr.Dataset, names: list[Any]) -> list[list[Any]]:
-    """Which variables ArviZ may describe together: all, or each alone where one has several dimensions of its own.
-
-    Of variables whose dimensions are in different orders it would confuse the names.
-    """
-    several = any(drawn[name].ndim > 3 for name in names)
-    return [[name] for name in names] if several else [names] if names else []

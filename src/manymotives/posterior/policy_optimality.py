@@ -109,14 +109,15 @@ class PolicyOptimalityPosterior(Posterior):
         """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior."""
         return self._for_each_task(self.data["reward_set"].dataset["predictive_policy"]).rename("policy")
 
-    def policies(self) -> xr.DataArray:
+    def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
         """The policy that is best for each task's expected reward (task, state, action).
 
-        Where transitions are not known, the best that was found under the belief: choices say nothing about them in
-        this model, so the expected reward is still all that matters.
+        In another environment, if one is given: see `transfer`. Where transitions are not known, the best that was
+        found under the belief: choices say nothing about them in this model, so the expected reward is still all that
+        matters.
         """
-        if self.belief is None:
-            return super().policies()
+        if self.belief is None or environment is not None:
+            return super().policies(environment, features)
         found = plan(self.belief, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 

@@ -237,7 +237,7 @@ class RewardPolicyPosterior(Posterior):
         for number, block in enumerate(target.blocks):
             if block.over == "reward" and target.layout.smooth.exist:
                 values[number] = values[number] @ features.array  # eigenvectors are orthonormal
-            elif block.over == "reward" and not features.exist:
+            elif block.over == "reward" and (not features.exist or target.has_shared_rewards):
                 values[number] = values[number][:, target.layout.reward_index]
         return np.concatenate(values, axis=1) if values else np.zeros((count, 0))
 

@@ -35,7 +35,7 @@ class Summary:
     @property
     def rewards(self) -> pd.DataFrame:
         """Mean reward, one row a task (and motive)."""
-        mean = self.posterior.mean_reward
+        mean = self.posterior.by_state_name(self.posterior.mean_reward)
         return _rows(mean, [word for word in ("state", "action") if word in mean.dims])
 
     @property

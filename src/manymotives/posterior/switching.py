@@ -24,6 +24,7 @@ from manymotives.posterior.labelling.relabelling import in_one_order, reordered
 from manymotives.posterior.labelling.switching import label_switching, stored_dims, watched_switching
 from manymotives.posterior.motive_tables import leaving, shares, switches, transitions
 from manymotives.posterior.tables import described, selected, tidy
+from manymotives.posterior.transfer import best_policies
 
 FILTERED, SMOOTHED = "filtered", "smoothed"
 CHOOSING = ("inverse_temperature", "lapse")
@@ -132,8 +133,13 @@ class SwitchingPosterior(Posterior):
             raise InputError("the rewards of this model are not made of features: posterior.rewards has them.")
         return self.data["posterior"].dataset["weight"]
 
-    def policies(self) -> xr.DataArray:
-        """The policy that is optimal for each motive's expected reward ([task, ]motive, state, action)."""
+    def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
+        """The policy that is optimal for each motive's expected reward ([task, ]motive, state, action).
+
+        In another environment, if one is given: see `transfer`, also for `features`.
+        """
+        if environment is not None:
+            return best_policies(self, environment, features)
         mean = self.mean_reward.fillna(0.0)
         found = plan(self.environment, mean.values, on=self.model.reward.on)
         dims = tuple(str(dim) for dim in mean.dims if dim in ("task", "motive"))
@@ -156,7 +162,7 @@ class SwitchingPosterior(Posterior):
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
         what = self._what(of, contrasts, states, features)
-        values = self.weights if what == "feature" else self.rewards
+        values = self.weights if what == "feature" else self.by_state_name(self.rewards)
         if tasks is not None and "task" not in values.dims:
             raise InputError("under Pooled() motives are everybody's: there are no tasks to choose from.")
         values = selected(values, "task", tasks) if tasks is not None else values

@@ -79,3 +79,12 @@ def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.Data
     if not frames:
         raise InputError("there is only one: nothing to compare it with.")
     return pd.concat(frames, ignore_index=True)
+
+
+def in_one_order(drawn: xr.Dataset, names: list[Any]) -> list[list[Any]]:
+    """Which variables ArviZ may describe together: all, or each alone where one has several dimensions of its own.
+
+    Of variables whose dimensions are in different orders it would confuse the names.
+    """
+    several = any(drawn[name].ndim > 3 for name in names)
+    return [[name] for name in names] if several else [names] if names else []

@@ -1,18 +1,27 @@
 """What no choice can show of a posterior's rewards: which differences these are, and what they are in words."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.models.rewards import GaussianReward, RewardSet
+from manymotives.models.rewards import RewardSet
+from manymotives.models.shared_rewards import reward_names
 from manymotives.planning import Identifiability, identifiability
+from manymotives.posterior.by_name import are_by_name, own_names
 
 DIRECTIONS, GROUPS = 3, 6  # at most so many are spelt out
 NEGLIGIBLE = 1e-7  # of an amount: rounding
+
+
+class Shown(NamedTuple):
+    """Of `Identifiability`, the part about states that sentences name: one of each name."""
+
+    groups: np.ndarray  # [n]
+    directions: np.ndarray  # [n, directions]
 
 
 def identifiability_of(posterior: Any) -> Identifiability:
@@ -22,9 +31,12 @@ def identifiability_of(posterior: Any) -> Identifiability:
         some = reward.for_environment(environment).reshape(len(reward.rewards), -1)
         features = (some[1:] - some[0]).T if 1 < len(some) <= some.shape[1] else None
     elif getattr(reward, "residual_scale", None) is not None:
-        features = None  # every reward is free
+        own = reward_names(environment, reward.on)
+        features = own.matrix.toarray() if own.are_shared else None  # every reward is free
     else:
-        made_of = reward.features_for(environment)
+        made_of, own = reward.features_for(environment), reward_names(environment, reward.on)
+        if made_of is None and own.are_shared:  # one reward for states of one name
+            made_of = own.matrix
         features = None if made_of is None else made_of.toarray()
     if features is not None and reward.on == "state_action":
         features = features.reshape(environment.num_states, environment.num_actions, -1)
@@ -47,11 +59,13 @@ def marked(table: pd.DataFrame, posterior: Any, canonical: bool) -> pd.DataFrame
         groups = comparable(posterior, canonical=canonical)
     except InputError:  # rewards on very many pairs
         return table
-    counts = posterior.data["observed_data"].dataset["counts"]
-    names = counts["state"].values.tolist()
-    if posterior.model.reward.on == "state_action":
-        names = [f"{state}–{action}" for state in names for action in counts["action"].values.tolist()]
-    group = dict(zip(names, groups.tolist()))
+    counts = posterior.data["observed_data"].dataset["counts"].sum("task")
+    cells = counts if posterior.model.reward.on == "state_action" else counts.isel(action=0, drop=True)
+    shown = posterior.by_state_name(cells.copy(data=groups.astype(float).reshape(cells.shape)), canonical)
+    names = shown["state"].values.tolist()
+    if "action" in shown.dims:
+        names = [f"{state}–{action}" for state in names for action in shown["action"].values.tolist()]
+    group = dict(zip(names, shown.values.ravel().tolist()))
     first, second = (np.array([group[name] for name in table[column]]) for column in table.columns[:2])
     return table.assign(identified=(first == second) & (first >= 0))
 
@@ -62,13 +76,18 @@ def unidentified(posterior: Any) -> list[str]:
     environment, on_states = known.environment, known.on == "state"
     states = list(environment.states)
     said = []
-    if isinstance(reward, GaussianReward) and known.features is not None and (on_states or known.left_out is None):
+    has_weights = getattr(reward, "features", None) is not None and getattr(reward, "residual_scale", None) is None
+    if has_weights and known.features is not None and (on_states or known.left_out is None):
         said += _weights(known, reward.feature_names(known.features.shape[1]))
     if on_states and not known.is_plain:
         is_constant_within = known.directions.shape[1] == len(np.unique(known.groups[known.groups >= 0]))
-        if known.features is None and not is_constant_within:
-            said += _directions(known, states)
-        said += _groups(known, states, is_constant_within)
+        shared = are_by_name(reward, environment)
+        cells = reward_names(environment, "state").first if shared else np.arange(len(states))
+        shown = Shown(known.groups[cells], known.directions[cells])
+        names = [own_names(environment)[s] for s in cells] if shared else states
+        if (known.features is None or shared) and not is_constant_within:
+            said += _directions(shown, names)
+        said += _groups(shown, names, is_constant_within)
     if known.left_out is not None and (on_states or known.features is not None):
         said.append(
             f"Which differences choices can show was not computed in full, because {known.left_out}: some may rest on "
@@ -97,7 +116,7 @@ def named(labels: Sequence[Label], most: int = 6) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _directions(known: Identifiability, states: list[Label]) -> list[str]:
+def _directions(known: Shown, states: list[Label]) -> list[str]:
     numbers = np.unique(known.groups[known.groups >= 0])
     members = [np.flatnonzero(known.groups == number) for number in numbers]
     count = known.directions.shape[1]
@@ -124,7 +143,7 @@ def _rewards_of(states: list[Label]) -> str:
     return f"the reward{'s' if len(states) > 1 else ''} of {named(states)}"
 
 
-def _groups(known: Identifiability, states: list[Label], is_constant_within: bool) -> list[str]:
+def _groups(known: Shown, states: list[Label], is_constant_within: bool) -> list[str]:
     numbers, sizes = np.unique(known.groups[known.groups >= 0], return_counts=True)
     several = numbers[sizes > 1]
     alone = np.flatnonzero(np.isin(known.groups, numbers[sizes == 1]))

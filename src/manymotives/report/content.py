@@ -20,6 +20,7 @@ from manymotives.findings import (
     sample_of,
     similarity,
 )
+from manymotives.findings.learning import shown_cells
 from manymotives.inference import Progress
 from manymotives.posterior import Posterior
 from manymotives.posterior.canonical import in_unit_range
@@ -94,5 +95,4 @@ def _canonical_truth(posterior: Posterior, truth: Any) -> np.ndarray:
         )
     dims = ("task", "state", "action")[: values.ndim]
     canonical, _ = in_unit_range(posterior.identifiability, xr.DataArray(values, dims=dims), None)
-    exists = environment.available.ravel() if on == "state_action" else slice(None)
-    return canonical.values.reshape(len(values), -1)[:, exists]
+    return canonical.values.reshape(len(values), -1)[:, shown_cells(posterior)]

@@ -6,6 +6,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
+from manymotives.posterior import Posterior
+from manymotives.posterior.by_name import are_by_name
+from manymotives.report.words import listed
 
 MOST_EDGES = 3000
 MANY = 900  # places; beyond, a map is an image without edges
@@ -62,6 +66,23 @@ def by_state(drawn: dict[str, Any]) -> dict[str, Any]:
         "xy": [drawn["xy"][position] for position in drawn["owner"]],
         "edges": [[state[a], state[b]] for a, b in drawn["edges"]],
     }
+
+
+def with_rows(drawn: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
+    """A drawing whose places say which reward is theirs, where several states have one."""
+    environment = posterior.environment
+    if not isinstance(environment, Environments) or not are_by_name(posterior.model.reward, environment):
+        return drawn
+    row = environment.state_name.tolist()
+    members = drawn.get("members") or [[[state, 1]] for state in range(len(row))]
+    return drawn | {"members": [[[row[state], weight] for state, weight in here] for here in members]}
+
+
+def side_by_side(environment: Environment) -> str:
+    """Which environment is where, on a map of several."""
+    if not isinstance(environment, Environments) or len(environment.members) < 2:
+        return ""
+    return f" From left to right: {listed(list(environment.names), 12)}."
 
 
 def compact(values: np.ndarray) -> Any:

@@ -15,6 +15,7 @@ from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
 from manymotives.report.sections_features import what_features_are_worth
 from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
+from manymotives.report.sections_several import has_several, what_each_environment_shows
 from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
 from manymotives.report.sections_wants import what_data_tell, what_they_want
 
@@ -25,6 +26,7 @@ PLACES = (
     ("features", "Features"),
     ("wants", "What they want"),
     ("tell", "What data can tell"),
+    ("several", "Environments"),
     ("temperature", "How they act"),
     ("similarity", "Who resembles whom"),
     ("prediction", "Prediction"),
@@ -94,6 +96,7 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
         None if content.weights is None else what_features_are_worth(content.weights, content, figures),
         what_they_want(content, figures),
         what_data_tell(content, figures),
+        what_each_environment_shows(content),
         how_they_act(content, figures),
         who_resembles_whom(content, figures),
         does_it_predict(content, figures),
@@ -108,6 +111,7 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
 def _places(content: Content) -> tuple[tuple[str, str], ...]:
     """The sections to jump to, of those that are there."""
     absent = {"environment"} if content.posterior.belief is None else set()
+    absent |= set() if has_several(content) else {"several"}
     absent |= set() if has_effects(content.posterior) else {"effects"}
     absent |= {"features"} if content.weights is None else set()
     return tuple(each for each in PLACES if each[0] not in absent)

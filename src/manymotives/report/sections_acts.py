@@ -6,7 +6,7 @@ import numpy as np
 
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import by_state, compact, layout_of, moves_of
+from manymotives.report.layout import by_state, compact, layout_of, moves_of, side_by_side
 from manymotives.report.sections_wants import EXPORTED, chooser
 
 LARGEST = 400_000  # subjects × states in the page
@@ -44,6 +44,7 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
                 "words.",
                 how="An arrow points where the best action mostly leads, a ring means staying. The fainter, the "
                 "fewer draws of the posterior agree. Hover for the action and for what the subject did."
+                + side_by_side(content.posterior.environment)
                 + (
                     " There are many states: an arrow is that of the state in the middle of a small area."
                     if many

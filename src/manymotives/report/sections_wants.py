@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from manymotives.findings import Learning, Similarity
+from manymotives.findings.learning import by_shown_state
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import by_state, layout_of
+from manymotives.report.layout import by_state, layout_of, side_by_side, with_rows
 from manymotives.report.words import listed, per_cent, shortened, what_choices_tell
 
 ROWS, COLUMNS = 60, 24  # of a heat map
@@ -63,7 +64,7 @@ def reward_data(content: Content) -> dict[str, Any]:
         "contrasts": _surest(learnt),
         "groups": learnt.comparable.tolist() if _has_groups(content) else None,
         "aside": _hidden_cells(content).tolist(),
-        "layout": None if drawn is None else by_state(drawn),
+        "layout": None if drawn is None else with_rows(by_state(drawn), content.posterior),
         "listed": LISTED,
     }
 
@@ -102,7 +103,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 "below has the numbers.",
                 how="Each mark is a state where it lies in the environment; yellow is wanted, dark blue is avoided, by "
                 "the scale below. Left, what was assumed before any choice; beside it, after the data. Where both look "
-                f"alike, nothing was learnt. Hover for numbers.{shared}"
+                f"alike, nothing was learnt. Hover for numbers.{shared}{side_by_side(content.posterior.environment)}"
                 + (" Compare colours only within a group (see above)." if _has_groups(content) else ""),
                 chooser=True,
             )
@@ -371,6 +372,8 @@ def _states_table(content: Content) -> Markup:
     who = slice(1, None) if learnt.has_population else slice(None)
     counts = content.sample.counts.sum(axis=0)
     on_states = content.posterior.model.reward.on == "state"
+    if on_states:
+        counts = by_shown_state(content.posterior, counts.T).T
     state, action = learnt.cells["state_index"].to_numpy(), learnt.cells["action_index"].to_numpy()
     seen = counts.sum(axis=1)[state] if on_states else counts[state, action]
     order = np.argsort(-seen, kind="stable")[:LISTED]

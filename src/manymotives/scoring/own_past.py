@@ -157,15 +157,15 @@ def _coordinates(one: Target, drawn: xr.Dataset) -> np.ndarray:
     """Mean coordinates of motives [K, D]."""
     layout = one.layout
     table = drawn["reward"].fillna(0.0).values.reshape(one.num_tasks, -1)
-    if not layout.features.exist:
+    if not layout.features.exist or one.has_shared_rewards:
         return table[:, layout.reward_index]
     weights = drawn["weight"].values.reshape(one.num_tasks, -1)
     if weights.shape[1] == layout.num_rewards:
         return weights
     features = layout.features.matrix
     residual = table - (features[:, : one.num_weights] @ weights.T).T
-    own = features[:, one.num_weights :]  # one column for each cell that has a residual
-    return np.hstack([weights, (own.T @ residual.T).T])
+    own = features[:, one.num_weights :]  # one column for each residual, of one cell or of several that share it
+    return np.hstack([weights, (own.T @ residual.T).T / np.asarray(own.sum(axis=0)).ravel()])
 
 
 def _spread_of_tasks(posterior: SwitchingPosterior, one: Target, u: np.ndarray, rows: np.ndarray) -> Everybody:

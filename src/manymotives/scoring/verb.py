@@ -9,6 +9,7 @@ import pandas as pd
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
 from manymotives.errors import InputError, listed, quoted
 from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
@@ -35,7 +36,7 @@ TUNED_IN = 10  # folds whose training sets choose the smoothing of counts where 
 
 def score(
     model: Scored | Sequence[Scored] | Mapping[str, Scored],
-    environment: Environment | DynamicsBelief | None = None,
+    environment: Environment | DynamicsBelief | Mapping[Any, Environment] | None = None,
     demonstrations: Demonstrations | None = None,
     method: Method | str | None = None,
     *,
@@ -309,6 +310,7 @@ def _shared_data(
     held = [(each.name, each.posterior) for each in contenders if each.posterior is not None]
     if environment is None and demonstrations is None and held:
         environment, demonstrations = held[0][1].belief or held[0][1].environment, held[0][1].demonstrations
+    environment = environment_of(environment)
     for word, value, kind, name in (
         ("environment", environment, EnvironmentOrBelief, "mm.Environment, or mm.DynamicsBelief"),
         ("demonstrations", demonstrations, Demonstrations, "mm.Demonstrations"),

@@ -1,6 +1,6 @@
 """What agents with known motives would do: rewards in, demonstrations out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, overload
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from manymotives.data.alignment import aligned, is_labelled
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
 from manymotives.data.labels import Label, checked_labels
 from manymotives.errors import InputError
 from manymotives.models.choice import ChoiceRule
@@ -33,7 +34,7 @@ class _Stage(NamedTuple):
 
 @overload
 def simulate(
-    environment: Environment,
+    environment: Environment | Mapping[Any, Environment],
     rewards: ArrayLike,
     demonstrator: SwitchingAgent,
     *,
@@ -47,7 +48,7 @@ def simulate(
 
 @overload
 def simulate(
-    environment: Environment,
+    environment: Environment | Mapping[Any, Environment],
     rewards: ArrayLike,
     demonstrator: ChoiceRule | ModelBasedLearner,
     *,
@@ -60,7 +61,7 @@ def simulate(
 
 
 def simulate(
-    environment: Environment,
+    environment: Environment | Mapping[Any, Environment],
     rewards: ArrayLike,
     demonstrator: ChoiceRule | ModelBasedLearner | SwitchingAgent,
     *,
@@ -91,11 +92,12 @@ def simulate(
     """
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
+    place: Environment = environment_of(environment)
     switches = isinstance(demonstrator, SwitchingAgent)
     axes: dict[str, Any] = {"task": None if tasks is None else tuple(tasks)} | ({"motive": None} if switches else {})
-    axes |= {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
+    axes |= {"state": place.states} | ({"action": place.actions} if on == "state_action" else {})
     rewards = aligned(rewards, "rewards", **axes)
-    given = checked_rewards(environment, np.asarray(rewards, dtype=float), on)
+    given = checked_rewards(place, np.asarray(rewards, dtype=float), on)
     if isinstance(demonstrator, SwitchingAgent):
         count = demonstrator.num_motives
         if not 1 <= len(given.batch) <= 2 or given.batch[-1] != count:
@@ -112,30 +114,30 @@ def simulate(
     if len(motives) == 0:
         raise InputError("there are no rewards: nothing to simulate.")
     names = checked_labels(tasks, len(motives), "task")
-    stage = _stage(environment, seed, len(motives))
+    stage = _stage(place, seed, len(motives))
     if isinstance(demonstrator, ModelBasedLearner):
-        walks = _learn(demonstrator, environment, motives, stage, steps * episodes)
-        return _demonstrations(walks, names, environment)
+        walks = _learn(demonstrator, place, motives, stage, steps * episodes)
+        return _demonstrations(walks, names, place)
     rule: Any = demonstrator.rule if isinstance(demonstrator, SwitchingAgent) else demonstrator
     for word in () if switches else ("inverse_temperature", "lapse"):  # one for each task, perhaps by name
         value = getattr(rule, word, None)
         if is_labelled(value):
             rule = replace(rule, **{word: aligned(value, word, task=names)})
-    policies = np.cumsum(rule.policies(environment, rewards, on=on), axis=-1)
-    table = environment.num_states, environment.num_actions
-    places = environment.available, environment.is_terminal, stage.start
+    policies = np.cumsum(rule.policies(place, rewards, on=on), axis=-1)
+    table = place.num_states, place.num_actions
+    places = place.available, place.is_terminal, stage.start
     if isinstance(demonstrator, SwitchingAgent):
-        chances = np.cumsum(demonstrator.rows(len(names), environment.num_states), axis=-1)
+        chances = np.cumsum(demonstrator.rows(len(names), place.num_states), axis=-1)
         chances /= chances[..., -1:]
         walks = []
         for policy, chance, stream in zip(policies.reshape(-1, count, *table), chances, stage.streams):
             uniforms, turns = stream.random((episodes, steps + 1, 2)), stream.random((episodes, steps))
             walks.append(switching_walk(stage.moves, policy, chance, *places, uniforms, turns))
-        return _demonstrations([rows[:, :4] for rows in walks], names, environment), np.concatenate(walks)[:, 4]
+        return _demonstrations([rows[:, :4] for rows in walks], names, place), np.concatenate(walks)[:, 4]
     walks = []
     for policy, stream in zip(policies.reshape(-1, *table), stage.streams):
         walks.append(walk(*stage.moves, policy, *places, stream.random((episodes, steps + 1, 2))))
-    return _demonstrations(walks, names, environment)
+    return _demonstrations(walks, names, place)
 
 
 def _stage(environment: Environment, seed: int, num_tasks: int) -> _Stage:

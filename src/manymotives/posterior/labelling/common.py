@@ -10,6 +10,7 @@ import xarray as xr
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments
 from manymotives.data.labels import Label
 from manymotives.posterior.archive import GROUP, plain_labels, stored_demonstrations
 from manymotives.versions import MANYMOTIVES
@@ -101,6 +102,12 @@ def stored_constants(environment: Environment, belief: DynamicsBelief | None = N
         constants["coordinates"] = (("state", "axis"), environment.coordinates)
     if environment.reward is not None:
         constants["environment_reward"] = (("state", "action")[: environment.reward.ndim], environment.reward)
+    if isinstance(environment, Environments):
+        parts = [
+            {"name": part["name"]} | {word: plain_labels(tuple(part[word])) for word in ("states", "actions")}
+            for part in environment.parts
+        ]
+        constants["environments"] = ((), json.dumps(parts))
     if environment.pairs is not None:
         constants["pairs"] = (("state", "moment"), environment.pairs)
     return constants
@@ -159,4 +166,6 @@ def stored_environment(data: xr.DataTree) -> Environment:
         environment = environment.with_coordinates(stored["coordinates"].values)
     if "environment_warnings" in stored:
         environment = environment.with_warnings(json.loads(str(stored["environment_warnings"].values)))
+    if "environments" in stored:
+        return Environments.of_parts(environment, json.loads(str(stored["environments"].values)))
     return environment.paired(stored["pairs"].values) if "pairs" in stored else environment

@@ -62,6 +62,5 @@ def _placed(target: Target, values: np.ndarray, dim: str, behind: Any, beside: x
     if target.num_weights:
         return ("chain", "draw", dim, "feature"), values
     cells = ("state",) if target.on == "state" else ("state", "action")
-    table = np.full((*values.shape[:-1], int(np.prod([beside.sizes[name] for name in cells]))), np.nan)
-    table[..., target.layout.reward_index] = values
+    table = target.on_cells(values)
     return ("chain", "draw", dim, *cells), table.reshape(*values.shape[:-1], *(beside.sizes[name] for name in cells))

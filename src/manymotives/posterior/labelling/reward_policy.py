@@ -199,15 +199,13 @@ def hyper_variables(target: Target, hyper: np.ndarray) -> Variables:
             behind = ("group",)
         elif target.num_weights:
             behind = ("feature",)
-        elif layout.features.exist:  # of eigenvectors: rewards themselves say more
+        elif layout.features.exist and not target.has_shared_rewards:  # of eigenvectors: rewards themselves say more
             part, behind = (
                 layout.features.times(part.reshape(-1, layout.num_rewards)).reshape(*part.shape[:-1], -1),
                 cells,
             )
         else:
             shape = (target.environment.num_states, target.environment.num_actions)[: len(cells)]
-            table = np.full((*part.shape[:-1], int(np.prod(shape))), np.nan)
-            table[..., layout.reward_index] = part
-            part, behind = table.reshape(*part.shape[:-1], *shape), cells
+            part, behind = target.on_cells(part).reshape(*part.shape[:-1], *shape), cells
         made[block.name] = (behind, part)
     return made
