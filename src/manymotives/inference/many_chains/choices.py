@@ -17,7 +17,7 @@ from jax import lax
 
 from manymotives.inference.many_chains.families import natural
 from manymotives.inference.many_chains.layout import Data, StaticLayout
-from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C
+from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import FIXED
 from manymotives.planning.problem import rounding
@@ -33,15 +33,22 @@ def choices(layout: StaticLayout, data: Data, u: Any, actions: Any) -> tuple[Any
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
         temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
-    plan = _plan(layout, data, rewards, temperature, actions)
+    discount = None  # in the transitions
+    if layout.discount != FIXED:
+        discount = jax.nn.sigmoid(jnp.clip(u[layout.discount], -LARGEST_LOGIT, LARGEST_LOGIT))
+    plan = _plan(layout, data, rewards, temperature, discount, actions)
     likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
 
     # q → v → rewards → u
     q_gradient = temperature[None, None] * excess
-    arrived = _arrivals(data.transitions, q_gradient)
+    arrived = _discounted(discount, _arrivals(data.transitions, q_gradient))
     value_adjoint = _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states)
     q_gradient = q_gradient + value_adjoint[:, None] * plan.policy
     gradient = [rewards_to_u(q_gradient if layout.on_pairs else q_gradient.sum(axis=1, keepdims=True))[0]]
+    if discount is not None:
+        later = jnp.where(data.allowed[:, :, None, None], plan.q - rewards, 0.0)
+        inside = jnp.abs(u[layout.discount]) < LARGEST_LOGIT
+        gradient.append(jnp.where(inside, (1.0 - discount) * (q_gradient * later).sum(axis=(0, 1)), 0.0)[None])
     if layout.temperature != FIXED:
         by_temperature = (excess * below).sum(axis=(0, 1))
         if layout.is_soft:
@@ -94,7 +101,7 @@ class Plan(NamedTuple):
     solved: Any  # [M, C]
 
 
-def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, actions: Any) -> Plan:
+def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, discount: Any, actions: Any) -> Plan:
     """Policy iteration for all tasks of all chains, until none improves; Newton's steps where plans are soft."""
     exists = data.allowed[:, :, None, None]
     epsilon = float(np.finfo(rewards.dtype).eps)
@@ -102,12 +109,13 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
     c = temperature[None, None]
 
     def evaluate(policy: Any) -> tuple[Any, Any, Any]:
-        inverse = _inverse(data.transitions, policy)
+        inverse = _inverse(data.transitions, _discounted(discount, policy))
         gain = (policy * rewards).sum(axis=1)
         if layout.is_soft:
             gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / temperature[None]
         value = _sum(lambda t: inverse[:, t] * gain[t][None], layout.num_states)
-        return inverse, value, jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+        later = _discounted(discount, _departures(data.transitions, value))
+        return inverse, value, jnp.where(exists, rewards + later, -jnp.inf)
 
     def policy_of(actions: Any) -> Any:
         return jax.nn.one_hot(actions, layout.num_actions, axis=1, dtype=rewards.dtype)
@@ -137,9 +145,10 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
 
     policy = policy_of(actions)
     if layout.is_soft:  # from the soft policy of the values of the actions that were best nearby
-        first, gain = _inverse(data.transitions, policy), (policy * rewards).sum(axis=1)
+        first = _inverse(data.transitions, _discounted(discount, policy))
+        gain = (policy * rewards).sum(axis=1)
         value = _sum(lambda t: first[:, t] * gain[t][None], layout.num_states)
-        q = jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+        q = jnp.where(exists, rewards + _discounted(discount, _departures(data.transitions, value)), -jnp.inf)
         policy = jax.nn.softmax(c * jnp.where(exists, q, -jnp.inf), axis=1)
     infinite = jnp.full(temperature.shape, jnp.inf, rewards.dtype)
     size = (layout.num_states, layout.num_states, *temperature.shape)
@@ -147,8 +156,13 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
     begin = (*empty, policy, actions, infinite, infinite > 0, jnp.zeros((), jnp.int32))
     inverse, value, q, policy, actions, _, again, _ = lax.while_loop(unsettled, step, begin)
     if layout.is_soft:  # a residual that cannot be seen may hide an error of the policy as large as its root
-        inverse = _inverse(data.transitions, policy)
+        inverse = _inverse(data.transitions, _discounted(discount, policy))
     return Plan(q, value, policy, inverse, actions, ~again)
+
+
+def _discounted(discount: Any, values: Any) -> Any:
+    """Values [..., M, C] times the discount of each task of each chain, where it is not in the transitions."""
+    return values if discount is None else discount[(None,) * (values.ndim - 2)] * values
 
 
 def _inverse(transitions: Any, policy: Any) -> Any:

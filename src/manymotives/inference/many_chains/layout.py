@@ -29,6 +29,7 @@ class StaticLayout(NamedTuple):
     link: int
     reward_index: tuple[int, ...]
     has_features: bool
+    discount: int
     temperature: int
     lapse: int
     has_lapse: bool
@@ -53,7 +54,7 @@ class StaticLayout(NamedTuple):
 class Data(NamedTuple):
     """Arrays, which may change without compiling again."""
 
-    transitions: Any  # [S, A, S] times the discount
+    transitions: Any  # [S, A, S] times the discount, unless that is inferred
     allowed: Any  # [S, A]
     counts: Any  # [S, A, M]
     temperature: Any  # [M] where it is known
@@ -74,6 +75,7 @@ def static_layout_of(target: Target) -> StaticLayout:
         link=parameters.link,
         reward_index=tuple(int(index) for index in parameters.reward_index),
         has_features=parameters.features.exist,
+        discount=parameters.discount,
         temperature=parameters.temperature,
         lapse=parameters.lapse,
         has_lapse=parameters.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
@@ -102,7 +104,7 @@ def data_of(target: Target) -> Data:
     """As NumPy arrays."""
     environment, parameters = target.environment, target.layout
     return Data(
-        environment.discount * environment.tensor,
+        (environment.discount if parameters.discount == FIXED else 1.0) * environment.tensor,
         allowed_actions(environment),
         np.ascontiguousarray(target.counts.transpose(1, 2, 0)),
         np.array(target.fixed_temperature, dtype=float),
