@@ -271,6 +271,12 @@ DATA = {
     # ---- decisions where transitions are not known
     "a soft plan under a belief": lambda: mm.plan(VAGUE, np.ones(3), inverse_temperature=2.0),
     "a plan under a belief that begins somewhere": lambda: mm.plan(VAGUE, np.ones(3), start=[0, 0, 0]),
+    "a plan under a belief with a discount": lambda: mm.plan(VAGUE, np.ones(3), discount=0.5),
+    "a plan that counts forever": lambda: mm.plan(CHAIN, np.ones(3), discount=1.0),
+    "discounts of other rewards": lambda: mm.plan(CHAIN, np.ones((2, 3)), discount=[0.5, 0.6, 0.7]),
+    "a learner with a discount": lambda: mm.simulate(
+        CHAIN, np.ones(3), mm.worlds.ModelBasedLearner(), steps=2, discount=0.5
+    ),
     "a plan under a belief in JAX": lambda: mm.plan(VAGUE, jnp.ones(3)),
     "no environments to plan with": lambda: mm.plan(VAGUE, np.ones(3), environments=0),
     "environments to plan with in words": lambda: mm.plan(VAGUE, np.ones(3), environments="many"),

@@ -269,6 +269,15 @@ MODELS = {
     "no motives at most": lambda: mm.StickBreaking(most=0),
     "a prior of how sparse": lambda: mm.StickBreaking(concentration=mm.Gamma(shape=1.0, rate=1.0)),
     "switching in words": lambda: mm.RewardPolicyModel(switching="often"),
+    "a discount in words": lambda: mm.RewardPolicyModel(discount="far"),
+    "an agent with a discount of one": lambda: mm.RewardPolicyModel(discount=1),
+    "a discount that may be above one": lambda: mm.RewardPolicyModel(discount=mm.Gamma(shape=2.0, rate=1.0)),
+    "a discount inferred where motives switch": lambda: mm.RewardPolicyModel(
+        switching=mm.Switching(), discount=mm.Beta(alpha=2.0, beta=1.0)
+    ),
+    "a discount where dynamics are not known": lambda: mm.fit(
+        mm.RewardPolicyModel(discount=0.5), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA
+    ),
     "switching where dynamics are not known": lambda: mm.fit(
         switching(), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA, QUICK
     ),

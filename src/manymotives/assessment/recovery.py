@@ -28,6 +28,7 @@ class Recovery:
 
     rewards: np.ndarray  # the truth, [task, S] or [task, S, A]
     inverse_temperatures: np.ndarray  # [task]
+    discounts: np.ndarray  # [task]
     demonstrations: Demonstrations
     posterior: Posterior
     losses: pd.DataFrame  # of policies, one row a task
@@ -114,23 +115,27 @@ def recover(
     u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
     owner = np.arange(count)
     temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
+    discount = prior_target.discounts(u, owner)
     true = prior_target.rewards(u) if rewards is None else rewards
     if pooled and rewards is None:
         true = np.repeat(true, len(names), axis=0)
     if pooled:
         temperature, lapse = np.repeat(temperature, len(names)), np.repeat(lapse, len(names))
+        discount = None if discount is None else np.repeat(discount, len(names))
     rule = type(model.choice)(inverse_temperature=temperature, lapse=lapse)
-    demonstrations = simulate(place, true, rule, steps=steps, episodes=episodes, seed=seed, tasks=names, on=on)
+    sizes: Any = {"steps": steps, "episodes": episodes, "seed": seed, "tasks": names}
+    demonstrations = simulate(place, true, rule, **sizes, on=on, discount=discount)
     posterior = fit(model, place, demonstrations, method, seed=seed, progress=progress)
     smoothed = demonstrations.counts + place.available
     smoothed = smoothed / np.maximum(smoothed.sum(axis=2, keepdims=True), 1)
     policies = {
         "inferred": posterior.policies().values,
-        "demonstrator": rule.policies(place, true, on=on),
+        "demonstrator": rule.policies(place, true, on=on, discount=discount),
         "copied": smoothed,
     }
-    losses = {name: loss(place, policy, true, on=on) for name, policy in policies.items()}
-    return Recovery(true, temperature, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
+    losses = {name: loss(place, policy, true, on=on, discount=discount) for name, policy in policies.items()}
+    discount = np.full(len(names), place.discount) if discount is None else discount
+    return Recovery(true, temperature, discount, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
 
 
 def _named_tasks(tasks: Any, environment: Environment, on: str) -> tuple[tuple[Label, ...], np.ndarray | None]:

@@ -68,12 +68,12 @@ def _reward_policy(
     def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         hyper = origin.draw_hyper(rng, 1)
         u = origin.draw_tasks(rng, hyper)
-        rule = _rule(source, origin, u[0])
+        rule, own = _rule(source, origin, u[0]), origin.discounts(u[0], np.arange(tasks))
         moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
-        true = known if belief is None else belief.environment(moves)
-        demonstrations = simulate(
-            true, origin.rewards(u[0]), rule, steps=steps, episodes=episodes, seed=seed, on=origin.on
-        )
+        true = origin.environment if belief is None else belief.environment(moves)
+        rewards = origin.rewards(u[0])
+        sizes: Any = {"steps": steps, "episodes": episodes, "seed": seed}
+        demonstrations = simulate(true, rewards, rule, **sizes, on=origin.on, discount=own)
         dynamics = known if belief is None else belief.after(demonstrations)
         target = model.target(dynamics, names, demonstrations.counts.astype(float))
         draws = sample(method, target, seed=seed)
@@ -109,6 +109,9 @@ def _quantities(target: Target, tasks: np.ndarray, hyper: np.ndarray, log_likeli
         found["inverse temperature"] = target.temperatures(tasks[:, :, m], owner)
     if layout.lapse >= 0:
         found["lapse"] = target.lapses(tasks[:, :, m], owner)
+    discounts = target.discounts(tasks[:, :, m], owner)
+    if discounts is not None:
+        found["discount"] = discounts
     for block in target.blocks:
         for position in range(block.begin, block.end):
             name = block.name.replace("_", " ")

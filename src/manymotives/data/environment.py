@@ -282,6 +282,12 @@ class Environment:
             remembering = remembering.with_coordinates(self.coordinates[current])
         return remembering.paired(pairs)
 
+    def with_discount(self, discount: float) -> "Environment":
+        """The same environment, in which the next step counts this much."""
+        known = copy(self)
+        object.__setattr__(known, "discount", _checked_discount(discount))
+        return known
+
     def paired(self, pairs: Int[np.ndarray, "S 2"]) -> "Environment":
         """The same environment, whose states are these pairs of (previous, current) ones; see `with_memory`."""
         known = copy(self)

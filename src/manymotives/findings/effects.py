@@ -57,7 +57,7 @@ def _regression(posterior: Any) -> dict[tuple[str, str], float]:
         cells = [str(dim) for dim in values.dims if dim != "task"]
         for column in values.stack(cell=cells).transpose("cell", "task") if cells else [values]:
             names = {"parameter": parameter} | {key: column[key].item() for key in cells}
-            of_all = parameter if parameter in ("inverse_temperature", "lapse") else REWARD
+            of_all = parameter if parameter in ("inverse_temperature", "lapse", "discount") else REWARD
             design = designs[REWARD] if one else designs.get(str(names.get("feature")), designs.get(of_all))
             if design is not None and np.isfinite(column.values).all():
                 own = _coefficients(column.values, design)
@@ -85,6 +85,8 @@ def _coordinates(posterior: Any) -> dict[str, xr.DataArray]:
         found["inverse_temperature"] = np.log(posterior.inverse_temperatures)
     if "lapse" in drawn:
         found["lapse"] = _logit(posterior.lapses)
+    if "discount" in drawn:
+        found["discount"] = _logit(posterior.discounts)
     return {name: values.mean(("chain", "draw")) for name, values in found.items()}
 
 

@@ -48,7 +48,8 @@ class Sample:
         parts = []
         for begin in range(0, count, BLOCK if many else max(count, 1)):
             part = slice(begin, begin + BLOCK) if many else slice(None)
-            parts.append(self.posterior.planned(self.rewards[part], part))
+            own = self.posterior.own_discounts(part)
+            parts.append(self.posterior.planned(self.rewards[part], part, discount=own))
             if self.on_planned is not None:
                 self.on_planned(min(begin + BLOCK, count) if many else count)
         if len(parts) == 1:

@@ -52,7 +52,7 @@ class Run:
         self.model: Model = model
         self.demonstrations: Demonstrations = demonstrations
         self.seed = int(seed)
-        self.belief, self.environment = split_environment(environment)
+        self.belief, self.environment = split_environment(self.model.environment_of(environment))
         self.target = model.bind(self.belief or self.environment, demonstrations)
         self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
         self.start: Posterior | None = None  # an earlier part of the run

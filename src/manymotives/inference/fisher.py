@@ -20,7 +20,6 @@ import scipy.sparse.linalg as spl
 from jaxtyping import Float
 
 from manymotives.models import Target
-from manymotives.planning import plan
 from manymotives.planning.compiled import suits
 from manymotives.planning.sparse import systems_of
 
@@ -41,8 +40,7 @@ class FisherInformation:
         self.reward_index = layout.reward_index
         self.temperature = target.felt_temperatures(u, every)[:, None, None]
         lapse = target.lapses(u, every)[:, None, None]
-        soft = self.temperature[:, 0, 0] if layout.is_soft else None
-        found = plan(environment, target.rewards(u), on=target.on, inverse_temperature=soft)
+        found = target.planned(u, every)
         exists = np.isfinite(found.q)
         above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
         weight = np.where(exists, np.exp(self.temperature * above), 0.0)

@@ -42,6 +42,6 @@ class Gibbs(Recorded):
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         layout = state.target.layout
-        # soft plans depend on the temperature: a step in it is taken together with the rewards
-        walk_size = layout.num_rewards + (1 if layout.is_soft and layout.temperature >= 0 else 0)
+        # plans depend on the discount, soft ones on the temperature too: steps in these are taken with the rewards
+        walk_size = layout.num_rewards + (layout.discount >= 0) + (layout.is_soft and layout.temperature >= 0)
         return advance_chains(gibbs_draws, self, walk_size, state, draws, progress)

@@ -4,7 +4,8 @@
 
 With logits ℓ = c Q and one policy π (greedy, or soft), dQ/dρ = K_π = E + γ P (I − γ P_π)⁻¹ (E spreads a state's reward
 over its actions; on pairs K_π = I + γ P (I − γ P_π)⁻¹ Π), so that dℓ/du = c K_π dρ/du, and dℓ/d log c = c K_π ρ. The
-Fisher information is never negative, as the curvature of the likelihood may be.
+Fisher information is never negative, as the curvature of the likelihood may be. In the discount's logit
+dℓ = (1 − γ) c K_π x, with x = Q − ρ on pairs, as if that were a reward.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from scipy.linalg import lapack
 from manymotives.data.environment import Environment
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, log_density_all
 from manymotives.models import Target
-from manymotives.planning import plan
 from manymotives.planning.compiled import suits
 from manymotives.planning.sparse import systems_of
 
@@ -167,8 +167,7 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
     environment, layout = target.environment, target.layout
     temperature, lapse = target.felt_temperatures(u, owner), target.lapses(u, owner)
     rewards, counts = target.rewards(u), target.counts[owner]
-    soft = temperature if layout.is_soft else None
-    found = plan(environment, rewards, on=target.on, inverse_temperature=soft)
+    found = target.planned(u, owner)
     exists = np.isfinite(found.q)
     above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
     weight = np.where(exists, np.exp(temperature[:, None, None] * above), 0.0)
@@ -177,7 +176,7 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
 
     # only states in which somebody chose are informative
     visited = np.flatnonzero((counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
-    slopes = _logit_slopes(target, u, rewards, followed, visited)  # [M, visited, A, D]
+    slopes = _logit_slopes(target, u, owner, rewards, found.q, followed, visited)  # [M, visited, A, D]
     logits = temperature[:, None, None, None] * slopes
     exists, intended, counts = exists[:, visited], intended[:, visited], counts[:, visited]
     share = lapse[:, None, None]
@@ -196,7 +195,13 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
 
 
 def _logit_slopes(
-    target: Target, u: np.ndarray, rewards: np.ndarray, followed: np.ndarray, visited: np.ndarray
+    target: Target,
+    u: np.ndarray,
+    owner: np.ndarray,
+    rewards: np.ndarray,
+    q: np.ndarray,
+    followed: np.ndarray,
+    visited: np.ndarray,
 ) -> np.ndarray:
     """dQ/du [M, visited, A, D] in some states, and K_π ρ in the place of the temperature."""
     environment, layout = target.environment, target.layout
@@ -211,32 +216,51 @@ def _logit_slopes(
     else:
         here = np.broadcast_to(stacked[:, :, None, :], (len(u), num_states, num_actions, size + 1))
         received = stacked
-    future = _futures(environment, followed, np.ascontiguousarray(received), visited)
-    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, size + 1)
+    discounts = target.discounts(u, owner)
+    if discounts is not None:
+        on_pairs = rewards if layout.on_pairs else rewards[:, :, None]
+        later = (1 - discounts)[:, None, None] * np.where(np.isfinite(q), q - on_pairs, 0.0)
+        here = np.concatenate([here, later[..., None]], axis=3)
+        received = np.concatenate([received, (followed * later).sum(axis=2)[..., None]], axis=2)
+    future = _futures(environment, discounts, followed, np.ascontiguousarray(received), visited)
+    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, -1)
     slopes = np.zeros((len(u), len(visited), num_actions, u.shape[1]))
-    slopes[..., :size] = total[..., :-1]
+    slopes[..., :size] = total[..., :size]
     if layout.temperature >= 0:
-        slopes[..., layout.temperature] = total[..., -1]
+        slopes[..., layout.temperature] = total[..., size]
+    if layout.discount >= 0:
+        slopes[..., layout.discount] = total[..., size + 1]
     return slopes
 
 
-def _futures(environment: Environment, followed: np.ndarray, received: np.ndarray, visited: np.ndarray) -> np.ndarray:
-    """γ P (I − γ P_π)⁻¹ x [M, visited · A, K], for what policies [M, S, A] receive in each state, x [M, S, K]."""
+def _futures(
+    environment: Environment,
+    discounts: np.ndarray | None,
+    followed: np.ndarray,
+    received: np.ndarray,
+    visited: np.ndarray,
+) -> np.ndarray:
+    """γ P (I − γ P_π)⁻¹ x [M, visited · A, K], for what policies [M, S, A] receive in each state, x [M, S, K].
+
+    With discounts [M], or the environment's.
+    """
     num_states, num_actions = environment.num_states, environment.num_actions
     pairs = (visited[:, None] * num_actions + np.arange(num_actions)).ravel()
-    transitions = environment.discount * environment.matrix[pairs]
+    common = environment.discount if discounts is None else 1.0
+    own = np.ones(len(followed)) if discounts is None else discounts
+    transitions = common * environment.matrix[pairs]
     if suits(environment):
-        chain = np.einsum("msa,sat->mst", followed, environment.discount * environment.tensor)
+        chain = own[:, None, None] * np.einsum("msa,sat->mst", followed, common * environment.tensor)
         values = np.linalg.solve(np.eye(num_states) - chain, received)
     else:
         options = {"SymmetricMode": True}  # diagonally dominant: no pivoting needed (see `sparse`)
         values = np.stack(
             [
                 spl.splu(system.tocsc(), diag_pivot_thresh=0.0, options=options).solve(right)
-                for system, right in zip(systems_of(environment, followed), received)
+                for system, right in zip(systems_of(environment, followed, discounts), received)
             ]
         )
-    return np.stack([transitions @ each for each in values])
+    return np.stack([discount * (transitions @ each) for discount, each in zip(own, values)])
 
 
 def _log_density(target: Target, u: np.ndarray, parameters: np.ndarray) -> np.ndarray:

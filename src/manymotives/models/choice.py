@@ -19,8 +19,8 @@ from manymotives.planning import reliable_plan
 class ChoiceRule(Protocol):
     """Anything that turns rewards into a stationary policy."""
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
-        """π(a|s) for each reward of the batch, [..., S, A]."""
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
+        """π(a|s) for each reward of the batch, [..., S, A]; `discount`: one for each, or None, the environment's."""
         ...
 
 
@@ -45,9 +45,9 @@ class Softmax(Recorded):
     def __post_init__(self) -> None:
         _check_rule(self, minimum=0.0)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
         temperature, lapse = _numbers(self)
-        q = reliable_plan(environment, rewards, on=on).q
+        q = reliable_plan(environment, rewards, on=on, discount=discount).q
         xp: Any = jnp if isinstance(q, jax.Array) else np
         exists = xp.isfinite(q)
         c = xp.asarray(temperature, dtype=q.dtype)[..., None, None]
@@ -75,9 +75,9 @@ class SoftOptimal(Recorded):
     def __post_init__(self) -> None:
         _check_rule(self, minimum=np.finfo(float).tiny)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state") -> Any:
+    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
         temperature, lapse = _numbers(self)
-        found = reliable_plan(environment, rewards, on=on, inverse_temperature=temperature)
+        found = reliable_plan(environment, rewards, on=on, inverse_temperature=temperature, discount=discount)
         xp: Any = jnp if isinstance(found.q, jax.Array) else np
         return _with_lapses(found.policy, xp.isfinite(found.q), lapse)
 

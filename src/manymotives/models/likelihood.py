@@ -12,12 +12,19 @@ from manymotives.planning.simd import WIDTH, exponential, load, spread, store
 
 SMALLEST_LOG_C = -27.0  # below it choices are uniform to the last bit anyone could see, and soft plans overflow
 LARGEST_LOG_C = 300.0  # above it only best actions are chosen, and products with values overflow
+LARGEST_LOGIT = 13.8155  # of a discount: it is between 1e-6 and 1 − 1e-6, beyond which values lose their digits
 
 
 @inner
 def inverse_temperature(log_temperature):
     """c, from log c; the same beyond either end, where choices are the same."""
     return math.exp(min(max(log_temperature, SMALLEST_LOG_C), LARGEST_LOG_C))
+
+
+@inner
+def discount_factor(logit):
+    """γ, from its logit; the same beyond either end."""
+    return 1.0 / (1.0 + math.exp(-min(max(logit, -LARGEST_LOGIT), LARGEST_LOGIT)))
 
 
 @inner

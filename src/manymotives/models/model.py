@@ -49,6 +49,10 @@ class Model(Recorded, ABC):
     def has_independent_tasks(self) -> bool:
         """Whether what one task did says nothing about another."""
 
+    def environment_of(self, environment: EnvironmentOrBelief) -> EnvironmentOrBelief:
+        """The environment as this model has it."""
+        return environment
+
     def warnings_in(self, environment: Environment) -> tuple[str, ...]:
         """What to know of this model in an environment, before any data."""
         return ()

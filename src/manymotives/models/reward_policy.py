@@ -3,7 +3,8 @@
 h ~ η                     populations: e.g. concentrations α, shape and rate g1, g2 of temperatures
 ρ_m | h ~ ψ_h             what task m wants (section 3.2)
 c_m | h ~ Gamma(g1, g2)   how consistently it acts on it (section 3.1)
-a_t | s_t ~ Softmax(c_m Q*_{ρ_m}(s_t, ·))
+γ_m | h ~ Beta(b1, b2)    how far ahead it looks, where that is not known
+a_t | s_t ~ Softmax(c_m Q*_{ρ_m, γ_m}(s_t, ·))
 """
 
 from dataclasses import dataclass, replace
@@ -17,14 +18,14 @@ from manymotives.data.belief import EnvironmentOrBelief, split_environment
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.effects import Effects, effects_of
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
 from manymotives.models.model import EVERYBODY, Model
-from manymotives.models.priors import Prior
+from manymotives.models.priors import Prior, check_parameter
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
 from manymotives.models.shared_rewards import check_some_are_shared, reward_names
 from manymotives.models.sharing import REWARD, Hierarchical, Pooled, Separate
@@ -42,7 +43,8 @@ from manymotives.models.target import (
 )
 
 RESIDUAL = ""  # instead of a name: no formula is for it
-NOT_WEIGHTS = (REWARD, RESIDUAL, "inverse_temperature", "lapse")
+FURTHER = ("discount", "inverse_temperature", "lapse")  # coordinates behind rewards, in their order
+NOT_WEIGHTS = (REWARD, RESIDUAL, *FURTHER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,17 @@ class RewardPolicyModel(Model):
         None: each task acts on one motive for good. `Switching(motives=3)`: on one of three at a time, between which it
         switches. Under `Pooled()` motives are everybody's; under `Hierarchical()` each task has its own version of each
         motive, from that motive's population, and its own use of them; under `Separate()` all is its own.
+    discount
+        How far ahead agents look. None: the environment's discount, which counts as known. A number: that instead. A
+        prior, such as `Beta(alpha=9.0, beta=1.0)`, possibly with priors inside: one is inferred for each task, between
+        1e-6 and 1 − 1e-6.
     """
 
     reward: Any = DirichletReward()
     choice: Any = Softmax()
     sharing: Any = Hierarchical()
     switching: Switching | None = None
+    discount: Any = None
 
     target_type: ClassVar[type] = Target
 
@@ -83,6 +90,34 @@ class RewardPolicyModel(Model):
             raise InputError(
                 f"RewardPolicyModel: switching must be Switching(motives=...) or None; found {self.switching!r}."
             )
+        if self.infers_discount:
+            check_parameter(self.discount, "RewardPolicyModel: discount", "unit", levels=2)
+            if self.switching is not None:
+                raise InputError(
+                    "RewardPolicyModel: a discount cannot be inferred where motives switch yet. Give it as a number, "
+                    "or leave out the switching."
+                )
+        elif self.discount is not None and not _is_discount(self.discount):
+            raise InputError(
+                "RewardPolicyModel: discount must be a number of at least 0 and below 1, a prior such as "
+                f"mm.Beta(alpha=9.0, beta=1.0), or None for that of the environment; found {quoted(self.discount)}."
+            )
+
+    @property
+    def infers_discount(self) -> bool:
+        """Whether how far ahead tasks look is inferred."""
+        return isinstance(self.discount, Prior)
+
+    def environment_of(self, environment: EnvironmentOrBelief) -> EnvironmentOrBelief:
+        """The environment, with the discount that is known better."""
+        if self.discount is None:
+            return environment
+        if not isinstance(environment, Environment):
+            raise InputError(
+                "RewardPolicyModel: a discount of the model's own needs a known environment: take the belief's mean "
+                "(belief.mean), or give the belief its discount."
+            )
+        return environment if self.infers_discount else environment.with_discount(float(self.discount))
 
     @property
     def inverse_temperature(self) -> Any:
@@ -124,7 +159,7 @@ class RewardPolicyModel(Model):
 
     def _bind_switching(self, environment: EnvironmentOrBelief, demonstrations: Demonstrations) -> Target:
         """The same where motives switch: one row of coordinates for each motive of each unit, motive by motive."""
-        belief, known = split_environment(environment)
+        belief, known = split_environment(self.environment_of(environment))
         if belief is not None:
             raise InputError(
                 "motives that switch need a known environment: take the belief's mean (belief.mean), or --plug-in on "
@@ -144,7 +179,7 @@ class RewardPolicyModel(Model):
 
         Where motives switch, counts [K · M, S, A] of each motive.
         """
-        belief, environment = split_environment(environment)
+        belief, environment = split_environment(self.environment_of(environment))
         num_motives = len(counts) // len(tasks)
         on = self.reward.on
         _check_several(self.reward, environment, belief)
@@ -157,7 +192,8 @@ class RewardPolicyModel(Model):
             rewards, features = _coordinates(self.reward, environment)
         has_weights = isinstance(self.reward, GaussianReward) and self.reward.features is not None
         own = reward_names(environment, on)
-        arrays, blocks, temperature, lapse = coordinates_of(rewards, self.inverse_temperature, self.choice.lapse)
+        given = dict(zip(FURTHER, (self.discount, self.inverse_temperature, self.choice.lapse)))
+        arrays, blocks, places = coordinates_of(rewards, given)
         num_rewards = len(rewards.rewarded) + rewards.num_residuals
         if smooth.exist:
             at = {block.name: block.begin for block in blocks}
@@ -170,14 +206,15 @@ class RewardPolicyModel(Model):
             link=self.reward.link,
             reward_index=np.arange(num_rewards) if has_weights or isinstance(self.reward, SmoothReward) else own.first,
             features=Features.of(features, may_be_dense=on == "state" and has_weights),
-            temperature=temperature,
-            lapse=lapse,
+            discount=places["discount"],
+            temperature=places["inverse_temperature"],
+            lapse=places["lapse"],
             is_soft=self.choice.is_soft,
             on_pairs=on == "state_action",
             group_size=len(tasks) if self.is_hierarchical else 1,
             smooth=smooth,
         )
-        names = self._names_of_coordinates(rewards, temperature, lapse)
+        names = self._names_of_coordinates(rewards, places)
         return Target(
             environment=environment,
             on=on,
@@ -194,13 +231,13 @@ class RewardPolicyModel(Model):
             effects=self._effects(tasks, names, belief),
         )
 
-    def _names_of_coordinates(self, rewards: "RewardCoordinates", temperature: int, lapse: int) -> list[str]:
+    def _names_of_coordinates(self, rewards: "RewardCoordinates", places: dict[str, int]) -> list[str]:
         """The parameter that each coordinate is, as formulas call it; residuals have none."""
         has_weights = isinstance(self.reward, GaussianReward) and self.reward.features is not None
         named = map(str, self.reward.feature_names(len(rewards.rewarded))) if has_weights else REWARD
         of_rewards = list(named) if has_weights else [REWARD] * len(rewards.rewarded)
-        further = (("inverse_temperature", temperature), ("lapse", lapse))
-        return of_rewards + [RESIDUAL] * rewards.num_residuals + [name for name, place in further if place >= 0]
+        further = [name for name, place in places.items() if place != FIXED]
+        return of_rewards + [RESIDUAL] * rewards.num_residuals + further
 
     def _effects(self, tasks: tuple[Any, ...], names: list[str], belief: Any) -> Effects | None:
         """What covariates add to tasks' coordinates, which have these names."""
@@ -214,7 +251,7 @@ class RewardPolicyModel(Model):
             if is_so:
                 raise InputError(f"Hierarchical: covariates cannot be combined with {what} yet. Leave out one of them.")
         weights = [name for name in dict.fromkeys(names) if name not in NOT_WEIGHTS]
-        parameters = [name for name in (REWARD, "inverse_temperature", "lapse") if name == REWARD or name in names]
+        parameters = [REWARD, *(name for name in FURTHER if name in names)]
         designs = self.sharing.designs(tasks, parameters, weights)
         return effects_of(designs, names, self.sharing.effect_scale)
 
@@ -275,6 +312,11 @@ def draw_rewards(reward: Any, environment: Environment, rng: np.random.Generator
         environment, (EVERYBODY,), nothing
     )
     return prior.rewards(prior.draw_tasks(rng, prior.draw_hyper(rng, count))[:, 0])
+
+
+def _is_discount(value: Any) -> bool:
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_number and 0 <= value < 1
 
 
 def _known(value: Any, tasks: tuple[Any, ...], word: str) -> np.ndarray:

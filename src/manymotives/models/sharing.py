@@ -92,7 +92,7 @@ class Hierarchical(Recorded):
         tasks
             Names of tasks: the rows of each design.
         parameters
-            What the model infers for each task, such as "reward", "inverse_temperature" and "lapse".
+            What the model infers for each task, such as "reward", "inverse_temperature", "lapse" and "discount".
         weights
             Names of the reward's parts, such as features; one without a formula of its own has that of "reward".
         """

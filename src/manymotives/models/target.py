@@ -1,9 +1,9 @@
 """A model bound to an environment and data: everything a sampler reads, as plain arrays.
 
-Tasks have coordinates u [M, D]: K for the reward, then one for the inverse temperature and one for the lapse rate where
-these are inferred. Populations have coordinates h [G, H], the hyperparameters. A hierarchical model is one population
-of M tasks; a separate one, M populations of one task each; a pooled one, one population of one task, which made all
-choices.
+Tasks have coordinates u [M, D]: K for the reward, then one for the discount, one for the inverse temperature and one
+for the lapse rate where these are inferred: all that plans depend on comes first. Populations have coordinates h
+[G, H], the hyperparameters. A hierarchical model is one population of M tasks; a separate one, M populations of one
+task each; a pooled one, one population of one task, which made all choices.
 `families` says what a coordinate is.
 """
 
@@ -25,14 +25,14 @@ from manymotives.models.assignment import Assignment
 from manymotives.models.effects import Effects
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
-from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, log_likelihoods
+from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C, log_likelihoods
 from manymotives.models.priors import Normal, Prior
 from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
-from manymotives.planning import plan
+from manymotives.planning import Plan, plan
 
 CONSTANT = -1  # a parameter that is no hyperparameter
-FIXED = -1  # the index of a temperature or lapse rate that is known
+FIXED = -1  # the index of a discount, temperature or lapse rate that is known
 LARGEST_LOG = 708.0  # of what can be written down as a positive and finite number
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
@@ -49,7 +49,8 @@ class ParameterLayout(NamedTuple):
     link: int
     reward_index: np.ndarray  # [K] where in the reward table [S·(1 or A)] each coordinate goes
     features: Features  # Φ [S·(1 or A), K], or without rows
-    temperature: int  # its index among the coordinates, or FIXED
+    discount: int  # its index among the coordinates, or FIXED
+    temperature: int
     lapse: int
     is_soft: bool
     on_pairs: bool
@@ -214,6 +215,13 @@ class Target:
             return np.broadcast_to(self.fixed_lapse[owner], u.shape[:-1])
         return 1.0 / (1.0 + np.exp(-u[..., index]))
 
+    def discounts(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
+        """Discounts [...] where they are inferred, from 1e-6 to 1 − 1e-6; None: that of the environment."""
+        index = self.layout.discount
+        if index == FIXED:
+            return None
+        return 1.0 / (1.0 + np.exp(-np.clip(u[..., index], -LARGEST_LOGIT, LARGEST_LOGIT)))
+
     # ---- densities ---------------------------------------------------------------------------------------------
 
     def log_likelihood(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
@@ -224,8 +232,8 @@ class Target:
         for begin in range(0, len(u), step):
             part = slice(begin, begin + step)
             temperature, lapse = self.felt_temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
-            soft = temperature if self.layout.is_soft else None
-            q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft).q
+            soft, own = temperature if self.layout.is_soft else None, self.discounts(u[part], owner[part])
+            q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft, discount=own).q
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
         return found
 
@@ -236,8 +244,18 @@ class Target:
 
     def action_values(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> np.ndarray:
         """Q(s, a) [N, S, A] of coordinates u [N, D]; −inf where an action does not exist."""
+        return self.planned(u, owner, environment).q
+
+    def planned(self, u: np.ndarray, owner: np.ndarray, environment: Environment | None = None) -> Plan:
+        """What is best for coordinates u [..., D] of tasks `owner` [...]."""
         soft = self.felt_temperatures(u, owner) if self.layout.is_soft else None
-        return plan(environment or self.environment, self.rewards(u), on=self.on, inverse_temperature=soft).q
+        return plan(
+            environment or self.environment,
+            self.rewards(u),
+            on=self.on,
+            inverse_temperature=soft,
+            discount=self.discounts(u, owner),
+        )
 
     def episode_log_likelihoods(self, u: np.ndarray, q: np.ndarray) -> np.ndarray:
         """log p of each episode [N, E], of coordinates u [N, M, D] and the values q [N, V, A] in visited states."""
@@ -319,9 +337,9 @@ class RewardCoordinates(NamedTuple):
 
 
 def coordinates_of(
-    rewards: RewardCoordinates, temperature: Any, lapse: Any
-) -> tuple[dict[str, np.ndarray], tuple[Block, ...], int, int]:
-    """Arrays of `ParameterLayout` for rewards, then temperature and lapse where they are inferred."""
+    rewards: RewardCoordinates, further: Mapping[str, Any]
+) -> tuple[dict[str, np.ndarray], tuple[Block, ...], dict[str, int]]:
+    """Arrays of `ParameterLayout` for rewards, then `further` parameters where they are inferred; where these are."""
     rewarded = rewards.rewarded
     kinds: list[int] = []
     source: list[list[int]] = []
@@ -377,9 +395,10 @@ def coordinates_of(
     if rewards.residual is not None:
         prior = Normal(mean=0.0, scale=rewards.residual)
         add("residual", prior, rewards.num_residuals, ("mean", "scale"), [0] * rewards.num_residuals)
-    positions = []
-    for name, given in (("inverse_temperature", temperature), ("lapse", lapse)):
-        positions.append(add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED)
+    positions = {
+        name: add(name, given, 1, given.parameter_names) if isinstance(given, Prior) else FIXED
+        for name, given in further.items()
+    }
     arrays = {
         "families": np.array(kinds),
         "source": np.array(source).reshape(-1, 2),
@@ -387,4 +406,4 @@ def coordinates_of(
         "hyper_families": np.array(hyper_kinds, dtype=np.int64),
         "hyper_constants": np.array(hyper_constants, dtype=float).reshape(-1, 2),
     }
-    return arrays, tuple(blocks), positions[0], positions[1]
+    return arrays, tuple(blocks), positions

@@ -10,6 +10,9 @@ For one lane:  p[s·A + a] = π(a|s),  r[s·A + a] = ρ(s, a),  T already times 
 Forbidden actions have the reward FORBIDDEN and no transitions, so they need no special case; in terminal states one
 nominal action is allowed and leads nowhere.
 
+A lane may have a discount of its own, k times that in T: (I − k T_π) v = x is (I / k − T_π) (k v) = x, with another
+diagonal alone, and its backup is that of k v. `diagonal` is 1 / k, and exactly 1 where no lane has one.
+
 Most functions are inlined: a call costs an atomic reference count for each array, at S = 5 more than the arithmetic.
 """
 
@@ -75,6 +78,13 @@ def backup(transitions, r, v, q):
             q0 = fused(spread_from(transitions, i * num_states + j), load(v, j), q0)
         store(q, i, q0)
         i += 1
+
+
+@inlined
+def scale(v, factor):
+    """v times a factor of each lane."""
+    for s in range(v.shape[0]):
+        store(v, s, load(v, s) * load(factor, 0))
 
 
 @inlined
@@ -170,11 +180,11 @@ def soft_improvement(q, c, p, v, bonus, gap):
 
 
 @inlined
-def evaluate_block(transitions, r, p, bonus, upper, v):
-    """Solve (I − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH]."""
+def evaluate_block(transitions, r, p, bonus, diagonal, upper, v):
+    """Solve (diagonal − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH]."""
     num_states = v.shape[0]
     num_actions = transitions.shape[0] // num_states
-    zero, one = spread(0.0), spread(1.0)
+    zero, one = spread(0.0), load(diagonal, 0)
     for i in range(num_states):
         row, pair = i * num_states, i * num_actions
         rhs = load(bonus, i)
@@ -192,12 +202,12 @@ def evaluate_block(transitions, r, p, bonus, upper, v):
 
 
 @inlined
-def adjoint_block(transitions, g, p, upper, w):
-    """Solve (I − T_π)ᵀ w = Tᵀ g: then g + w π is the gradient in r of a function of q with gradient g."""
+def adjoint_block(transitions, g, p, diagonal, upper, w):
+    """Solve (diagonal − T_π)ᵀ w = Tᵀ g: then g + w π is the gradient in r of a function of q with gradient g."""
     num_states = w.shape[0]
     num_pairs = transitions.shape[0]
     num_actions = num_pairs // num_states
-    zero, one = spread(0.0), spread(1.0)
+    zero, one = spread(0.0), load(diagonal, 0)
     for i in range(num_states):
         row = i * num_states
         rhs = zero

@@ -30,6 +30,7 @@ def plan_dense(
     rewards: np.ndarray,  # [B, S, 1 or A]
     temperatures: np.ndarray | None,  # [B] inverse temperatures
     start: np.ndarray | None,  # [B, S] actions
+    discounts: np.ndarray | None = None,  # [B] instead of the environment's
 ) -> Solution:
     """Plans of rewards in one small environment."""
     num_rewards, num_states, _ = rewards.shape
@@ -47,7 +48,7 @@ def plan_dense(
     actions = parts[2].view(np.int64).reshape(padded, num_states)
     residual = parts[3]
     solves = parts[4].view(np.int64)
-    transitions = discounted(environment)
+    transitions, ratios = _transitions_and_ratios(environment, discounts)
     forbidden = ~allowed_actions(environment).ravel()
     # a sweep costs A S² and spares part of a solve of S³/3: worth more the larger S (docs/decisions/appendix/0002)
     sweeps = 3 + num_states // 6
@@ -58,6 +59,7 @@ def plan_dense(
             forbidden,
             rewards,
             inverse,
+            ratios,
             first,
             sweeps,
             LIMIT,
@@ -74,15 +76,17 @@ def plan_dense(
     return Solution(*(array[:num_rewards] for array in (q, value, actions, residual, solves)))
 
 
-def evaluate_dense(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
+def evaluate_dense(
+    environment: Environment, policies: np.ndarray, rewards: np.ndarray, discounts: np.ndarray | None = None
+) -> np.ndarray:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]; with discounts [B], or the environment's."""
     num_policies, num_states, _ = policies.shape
     policies, rewards = _whole_blocks(policies), _whole_blocks(rewards)
     value = np.empty((len(policies), num_states))
-    transitions = discounted(environment)
+    transitions, ratios = _transitions_and_ratios(environment, discounts)
 
     def work(begin: int, end: int) -> None:
-        kernels.evaluate_batch(transitions, policies, rewards, begin, end, value)
+        kernels.evaluate_batch(transitions, policies, rewards, ratios, begin, end, value)
 
     in_parallel(work, len(policies), cost=num_states**3)
     return value[:num_policies]
@@ -99,8 +103,17 @@ def _whole_blocks(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
 
 
-def discounted(environment: Environment) -> np.ndarray:
-    return np.ascontiguousarray(environment.discount * environment.tensor.reshape(-1, environment.num_states))
+def _transitions_and_ratios(environment: Environment, discounts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Transitions [S·A, S] times a discount, and what each reward's own is of it, or nothing."""
+    if discounts is None:
+        return discounted(environment), np.empty(0)
+    return discounted(environment, 1.0), _whole_blocks(np.asarray(discounts, dtype=float))
+
+
+def discounted(environment: Environment, discount: float | None = None) -> np.ndarray:
+    """Transitions [S·A, S] times a discount: the environment's, unless another is given."""
+    discount = environment.discount if discount is None else discount
+    return np.ascontiguousarray(discount * environment.tensor.reshape(-1, environment.num_states))
 
 
 def in_parallel(work: Callable[[int, int], None], count: int, cost: int, block: int = WIDTH) -> None:

@@ -21,13 +21,17 @@ Loop = tuple[Array, Array, Array, Array, Array]  # policy, shift, residual, whet
 EXACT = lax.Precision.HIGHEST  # GPUs would otherwise multiply float32 matrices with ten bits of mantissa
 
 
-def plan_traced(environment: Environment, rewards: Array, temperatures: Array | None, start: Any) -> Solution:
-    """Plans of rewards [B, S, 1 or A]."""
+def plan_traced(
+    environment: Environment, rewards: Array, temperatures: Array | None, start: Any, discounts: Array | None = None
+) -> Solution:
+    """Plans of rewards [B, S, 1 or A]; with discounts [B], or the environment's."""
     dtype = rewards.dtype
+    common = environment.discount if discounts is None else 1.0
     return _plan_batch(
-        jnp.asarray(environment.discount * environment.tensor, dtype),
+        jnp.asarray(common * environment.tensor, dtype),
+        None if discounts is None else discounts.astype(dtype),
         # not 1 minus the sum of rounded numbers: 1 − γ, whose digits matter, is known
-        jnp.asarray(np.where(environment.available, 1 - environment.discount, 1.0), dtype),
+        jnp.asarray(np.where(environment.available, 1 - common, 1.0), dtype),
         jnp.asarray(allowed_actions(environment)),
         rewards,
         None if temperatures is None else temperatures.astype(dtype),
@@ -38,6 +42,7 @@ def plan_traced(environment: Environment, rewards: Array, temperatures: Array | 
 @jax.jit  # compiled once for each shape, not for each call
 def _plan_batch(
     transitions: Float[Array, "S A S"],
+    discounts: Float[Array, " B"] | None,  # where they are not in the transitions already
     leaks: Float[Array, "S A"],
     allowed: Bool[Array, "S A"],
     rewards: Float[Array, "B S _"],
@@ -48,8 +53,16 @@ def _plan_batch(
     on_pairs = jnp.broadcast_to(rewards, (len(rewards), num_states, num_actions))
     inverse = jnp.ones(len(rewards), rewards.dtype) if temperatures is None else temperatures
     first = None if start is None else jax.nn.one_hot(start, num_actions, dtype=rewards.dtype)
-    solve = partial(plan_one, transitions, leaks, allowed, temperatures is not None)
-    return jax.vmap(solve, in_axes=(None if first is None else 0, 0, 0))(first, on_pairs, inverse)
+    over = (None if first is None else 0, 0, 0)
+    if discounts is None:
+        solve = partial(plan_one, transitions, leaks, allowed, temperatures is not None)
+        return jax.vmap(solve, in_axes=over)(first, on_pairs, inverse)
+
+    def solve_one(discount: Array, *given: Any) -> Solution:
+        own_leaks = 1 - discount * (1 - leaks)
+        return plan_one(discount * transitions, own_leaks, allowed, temperatures is not None, *given)
+
+    return jax.vmap(solve_one, in_axes=(0, *over))(discounts, first, on_pairs, inverse)
 
 
 def plan_one(
@@ -66,11 +79,12 @@ def plan_one(
     Values are kept relative to their middle, k: V − k solves the same equations with the reward r − k (1 − γ). As γ → 1
     all values share a large constant, and in float32 the differences that decide would drown in its rounding.
     """
-    frozen_rewards, frozen_temperature = lax.stop_gradient((rewards, inverse_temperature))
+    frozen = lax.stop_gradient((transitions, leaks, rewards, inverse_temperature))
+    frozen_transitions, frozen_leaks, frozen_rewards, frozen_temperature = frozen
     size_of_rewards = jnp.where(allowed, jnp.abs(frozen_rewards), 0).max()
 
-    def backup(r: Array, shift: Array, value: Array) -> Array:
-        return jnp.where(allowed, r - shift * leaks + jnp.matmul(transitions, value, precision=EXACT), -jnp.inf)
+    def backup(moves: Array, gain: Array, value: Array) -> Array:
+        return jnp.where(allowed, gain + jnp.matmul(moves, value, precision=EXACT), -jnp.inf)
 
     def slack_of(value: Array) -> Array:
         size = jnp.abs(value).max() + size_of_rewards
@@ -100,11 +114,13 @@ def plan_one(
 
     def step(state: Loop) -> Loop:
         policy, shift, before, _, solves = state
-        value = evaluate_one(transitions, policy, frozen_rewards - shift * leaks, frozen_temperature, soft)
+        gain = frozen_rewards - shift * frozen_leaks
+        value = evaluate_one(frozen_transitions, policy, gain, frozen_temperature, soft)
         middle = (value.max() + value.min()) / 2
         value, shift = value - middle, shift + middle
         slack = slack_of(value)
-        better, one_step, switched = improve(backup(frozen_rewards, shift, value), policy, slack)
+        q = backup(frozen_transitions, frozen_rewards - shift * frozen_leaks, value)
+        better, one_step, switched = improve(q, policy, slack)
         residual = jnp.abs(one_step - value).max()
         # Newton's steps double their digits: one that gains none has met the precision's floor
         gains = (residual > slack) & ((solves < 20) | (residual < before / 2))
@@ -112,8 +128,8 @@ def plan_one(
 
     # one look ahead gives a first policy, and how much a step adds gives a first middle
     here = jnp.where(allowed, frozen_rewards, -jnp.inf).max(axis=1)
-    q = backup(frozen_rewards, jnp.zeros((), rewards.dtype), here)
-    shift = here.mean() + (q.max(axis=1) - here).mean() / jnp.where(allowed, leaks, 1).min()
+    q = backup(frozen_transitions, frozen_rewards, here)
+    shift = here.mean() + (q.max(axis=1) - here).mean() / jnp.where(allowed, frozen_leaks, 1).min()
     if first is None:
         nowhere = jnp.zeros_like(rewards)  # no action taken yet: every one is better
         first, _, _ = improve(q, nowhere, jnp.array(-jnp.inf))
@@ -121,7 +137,7 @@ def plan_one(
     policy, shift, residual, _, solves = lax.stop_gradient(lax.while_loop(unsettled, step, begin))
 
     value = evaluate_one(transitions, policy, rewards - shift * leaks, inverse_temperature, soft)
-    q = backup(rewards, shift, value)
+    q = backup(transitions, rewards - shift * leaks, value)
     one_step = soft_choice(inverse_temperature, q)[1] if soft else jnp.where(policy > 0, q, 0).sum(axis=1)
     residual = residual + float(np.finfo(q.dtype).eps) * jnp.abs(shift)  # the sum below is rounded too
     tied = q >= q.max(axis=1, keepdims=True) - slack_of(value)
@@ -143,17 +159,25 @@ def evaluate_one(
     return jnp.linalg.solve(jnp.eye(len(gain), dtype=gain.dtype) - of_policy, gain[:, None])[:, 0]
 
 
-def evaluate_traced(environment: Environment, policies: Array, rewards: Array) -> Array:
-    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
+def evaluate_traced(environment: Environment, policies: Array, rewards: Array, discounts: Array | None = None) -> Array:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]; with discounts [B], or the environment's."""
     dtype = jnp.result_type(policies, rewards)
-    transitions = jnp.asarray(environment.discount * environment.tensor, dtype)
-    return _evaluate_batch(transitions, policies.astype(dtype), rewards.astype(dtype))
+    each = jnp.full(len(rewards), environment.discount) if discounts is None else discounts
+    transitions = jnp.asarray(environment.tensor, dtype)
+    return _evaluate_batch(transitions, each.astype(dtype), policies.astype(dtype), rewards.astype(dtype))
 
 
 @jax.jit
 def _evaluate_batch(
-    transitions: Float[Array, "S A S"], policies: Float[Array, "B S A"], rewards: Float[Array, "B S _"]
+    transitions: Float[Array, "S A S"],
+    discounts: Float[Array, " B"],
+    policies: Float[Array, "B S A"],
+    rewards: Float[Array, "B S _"],
 ) -> Float[Array, "B S"]:
     on_pairs = jnp.broadcast_to(rewards, policies.shape)
     unused = jnp.ones((), policies.dtype)
-    return jax.vmap(lambda policy, r: evaluate_one(transitions, policy, r, unused, False))(policies, on_pairs)
+
+    def one(discount: Array, policy: Array, r: Array) -> Array:
+        return evaluate_one(discount * transitions, policy, r, unused, False)
+
+    return jax.vmap(one)(discounts, policies, on_pairs)

@@ -40,10 +40,12 @@ def plan_lanes(world, plans, is_soft, first, count):
     pairs = num_states * world.num_actions
     rewards, policy = lane_array(num_states * plans.rewards.shape[2]), lane_array(pairs)
     v, rest, work, scalars = lane_array(num_states), lane_array(num_states), lane_array(num_states), lane_array(4)
-    temperature, gap, largest = scalars[:1], scalars[1:2], scalars[2:3]
+    temperature, gap, largest, ratio = scalars[:1], scalars[1:2], scalars[2:3], scalars[3:4]
+    ahead = lane_array(num_states)  # values as they count a step before
     before = np.full(WIDTH, np.inf)
     for lane in range(WIDTH):
         temperature[0, lane] = plans.temperature[_owner(first, count, lane)] if is_soft else 0.0
+        ratio[0, lane] = plans.ratio[_owner(first, count, lane)]
     for s in range(num_states):
         for lane in range(WIDTH):
             n = _owner(first, count, lane)
@@ -55,7 +57,7 @@ def plan_lanes(world, plans, is_soft, first, count):
         residual[first + lane] = np.inf
         solves[first + lane] = 0
     for step in range(MOST_STEPS):
-        _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, largest)
+        _improve_lanes(world, is_soft, rewards, temperature, ratio, v, ahead, policy, rest, gap, largest)
         is_done, is_slow = True, step > CHORDS or holder[slot] != first
         for lane in range(count):
             if not gap[0, lane] < np.inf:  # no numbers, and left to be found by `factors`
@@ -68,7 +70,7 @@ def plan_lanes(world, plans, is_soft, first, count):
         if is_done:
             break
         if is_slow:
-            _factorise_lanes(world, policy, plans.lane_factors, slot, work)
+            _factorise_lanes(world, ratio, policy, plans.lane_factors, slot, work)
             holder[slot] = first
         _solve_lanes(world, plans.lane_factors, slot, rest, work)
         for s in range(num_states):
@@ -93,7 +95,7 @@ def _store_plan(world, plans, n, lane, v, rest):
     """q, value and best actions of one lane, from the values before the last backup and their change by it."""
     indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
     rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
-    num_actions, per_state = world.num_actions, rewards.shape[2]
+    num_actions, per_state, ratio = world.num_actions, rewards.shape[2], plans.ratio[n]
     for s in range(world.num_states):
         value[n, s] = v[s, lane]
     for s in range(world.num_states):
@@ -104,7 +106,7 @@ def _store_plan(world, plans, n, lane, v, rest):
             if not forbidden[pair]:
                 total = rewards[n, s, a if per_state > 1 else 0]
                 for k in range(indptr[pair], indptr[pair + 1]):
-                    total += probabilities[k] * value[n, indices[k]]
+                    total += ratio * probabilities[k] * value[n, indices[k]]
             q[n, s, a] = total
             if total > best:
                 best = total
@@ -114,13 +116,15 @@ def _store_plan(world, plans, n, lane, v, rest):
 
 
 @inner
-def _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, largest):
+def _improve_lanes(world, is_soft, rewards, temperature, ratio, v, ahead, policy, rest, gap, largest):
     """policy [S·A] for values v, rest = B(v) − v, and max |rest| and max |v| of each lane; gap is no number if q is."""
     indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
     num_states, num_actions = world.num_states, world.num_actions
     per_state = len(rewards) // num_states
-    zero, one, c = spread(0.0), spread(1.0), load(temperature, 0)
+    zero, one, c, own = spread(0.0), spread(1.0), load(temperature, 0), load(ratio, 0)
     most, size, broken = zero, spread(1e-300), zero
+    for s in range(num_states):
+        store(ahead, s, own * load(v, s))
     for s in range(num_states):
         pair = s * num_actions
         best, here = spread(FORBIDDEN), load(v, s)
@@ -129,7 +133,7 @@ def _improve_lanes(world, is_soft, rewards, temperature, v, policy, rest, gap, l
             if not forbidden[pair + a]:
                 q = load(rewards, s * per_state + a if per_state > 1 else s)
                 for k in range(indptr[pair + a], indptr[pair + a + 1]):
-                    q = fused(spread_from(probabilities, k), load(v, indices[k]), q)
+                    q = fused(spread_from(probabilities, k), load(ahead, indices[k]), q)
                 broken = fused(q, zero, broken)  # 0 · q is 0 if q is a finite number
             store(policy, pair + a, q)
             best = where_greater(q, best, q, best)
@@ -168,8 +172,10 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     factors, holder = plans.lane_factors, plans.lane_holder
     slot = first // WIDTH % len(holder)
     policy, w, work = lane_array(num_states * num_actions), lane_array(num_states), lane_array(num_states)
-    arrived, rest = lane_array(num_states), lane_array(num_states)
+    arrived, rest, ratio = lane_array(num_states), lane_array(num_states), lane_array(1)
     before, sizes, has_converged = np.full(WIDTH, np.inf), lane_array(3), np.zeros(WIDTH, dtype=np.bool_)
+    for lane in range(WIDTH):
+        ratio[0, lane] = plans.ratio[_owner(first, count, lane)]
     for s in range(num_states):
         store(arrived, s, spread(0.0))
     for pair in range(len(policy)):
@@ -177,7 +183,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
         for lane in range(WIDTH):
             n = _owner(first, count, lane)
             policy[pair, lane] = policies[n, s, a]
-            flow = q_gradient[n, s, a]
+            flow = ratio[0, lane] * q_gradient[n, s, a]
             if flow != 0.0:
                 for k in range(indptr[pair], indptr[pair + 1]):
                     arrived[indices[k], lane] += probabilities[k] * flow
@@ -185,7 +191,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
         store(rest, s, load(arrived, s))
         store(w, s, spread(0.0))
     if holder[slot] != first:
-        _factorise_lanes(world, policy, factors, slot, work)
+        _factorise_lanes(world, ratio, policy, factors, slot, work)
         holder[slot] = first
     is_done, price = False, price_of_factors(world)
     for _ in range(REFINEMENTS):
@@ -204,14 +210,14 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
         if is_done:
             break
         if is_slow:
-            _factorise_lanes(world, policy, factors, slot, work)
+            _factorise_lanes(world, ratio, policy, factors, slot, work)
         _solve_transposed_lanes(world, factors, slot, rest, work)
         for s in range(num_states):
             store(w, s, load(w, s) + load(rest, s))
             store(rest, s, load(arrived, s) - load(w, s))
         for s in range(num_states):
             for a in range(num_actions):
-                flow = load(policy, s * num_actions + a) * load(w, s)
+                flow = load(ratio, 0) * load(policy, s * num_actions + a) * load(w, s)
                 for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
                     j = indices[k]
                     store(rest, j, fused(spread_from(probabilities, k), flow, load(rest, j)))
@@ -235,7 +241,7 @@ def _largest(x, sizes, row):
 
 
 @inner
-def _factorise_lanes(world, policy, factors, slot, work):
+def _factorise_lanes(world, ratio, policy, factors, slot, work):
     """As `factors.factorise`, for policies [S·A] of all lanes."""
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
     order, columns, starts, indices, diagonal, is_nested = world.elimination
@@ -247,7 +253,7 @@ def _factorise_lanes(world, policy, factors, slot, work):
             store(work, indices[e], zero)
         store(work, i, one)
         for pair in range(order[i] * num_actions, (order[i] + 1) * num_actions):
-            share = zero - load(policy, pair)
+            share = zero - load(ratio, 0) * load(policy, pair)
             for k in range(indptr[pair], indptr[pair + 1]):
                 j = columns[k]
                 store(work, j, fused(share, spread_from(probabilities, k), load(work, j)))

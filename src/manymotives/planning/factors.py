@@ -54,7 +54,7 @@ def plan_by_factors(world, plans, is_soft, n, limit):
         if not gap < np.inf:
             break
         if holder[slot] != n or step > CHORDS or are_worn(gap, before, largest, price):
-            factorise(world, policy, factors, slot, work)
+            factorise(world, plans.ratio[n], policy, factors, slot, work)
             holder[slot] = n
         solve(world, factors, slot, rest, work)
         solves[n] += 1
@@ -89,7 +89,7 @@ def _improve(world, plans, n, temperature, policy, rest):
     """q, policy [S, A] and best actions for the values that stand there; rest = B(v) − v; max |rest|, max |v|."""
     rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
     indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
-    num_actions, per_state = world.num_actions, rewards.shape[2]
+    num_actions, per_state, ratio = world.num_actions, rewards.shape[2], plans.ratio[n]
     gap, largest = 0.0, 1e-300
     for s in range(world.num_states):
         best, chosen = -np.inf, 0
@@ -99,7 +99,7 @@ def _improve(world, plans, n, temperature, policy, rest):
             if not forbidden[pair]:
                 total = rewards[n, s, a if per_state > 1 else 0]
                 for k in range(indptr[pair], indptr[pair + 1]):
-                    total += probabilities[k] * value[n, indices[k]]
+                    total += ratio * probabilities[k] * value[n, indices[k]]
             q[n, s, a] = total
             if total > best or total != total:  # what is no number stays, and is noticed below
                 best, chosen = total, a
@@ -146,12 +146,12 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     num_states, num_actions = world.num_states, world.num_actions
     factors, holder = plans.factors, plans.holder
-    slot = n % len(holder)
+    slot, ratio = n % len(holder), plans.ratio[n]
     arrived, rest, work = np.zeros(num_states), np.empty(num_states), np.empty(num_states)
     for s in range(num_states):
         value_adjoint[n, s] = 0.0
         for a in range(num_actions):
-            flow = q_gradient[n, s, a]
+            flow = ratio * q_gradient[n, s, a]
             if flow != 0.0:
                 for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
                     arrived[indices[k]] += probabilities[k] * flow
@@ -159,7 +159,7 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
         rest[s] = arrived[s]
     before, price = np.inf, price_of_factors(world)
     if holder[slot] != n:
-        factorise(world, policies[n], factors, slot, work)
+        factorise(world, ratio, policies[n], factors, slot, work)
         holder[slot] = n
     for _ in range(REFINEMENTS):
         gap, largest = 0.0, 0.0
@@ -170,7 +170,7 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
             return
         if are_worn(gap, before, largest, price):
-            factorise(world, policies[n], factors, slot, work)
+            factorise(world, ratio, policies[n], factors, slot, work)
         before = gap
         solve_transposed(world, factors, slot, rest, work)
         for s in range(num_states):
@@ -179,15 +179,17 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
             rest[s] = arrived[s] - value_adjoint[n, s]
         for s in range(num_states):
             for a in range(num_actions):
-                flow = policies[n, s, a] * value_adjoint[n, s]
+                flow = ratio * policies[n, s, a] * value_adjoint[n, s]
                 if flow != 0.0:
                     for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
                         rest[indices[k]] += probabilities[k] * flow
 
 
 @inner
-def factorise(world, policy, factors, slot, work):
+def factorise(world, ratio, policy, factors, slot, work):
     """L (below the diagonal, which is 1) and U of I − T_π for a policy [S, A]; of U's diagonal the reciprocals.
+
+    T is the world's transitions times `ratio`.
 
     Row by row, each cleared by the rows before it: up to four at a time, where their patterns are nested, so that the
     row is read and written a quarter as often.
@@ -201,7 +203,7 @@ def factorise(world, policy, factors, slot, work):
             work[indices[e]] = 0.0
         work[i] = 1.0
         for a in range(num_actions):
-            share = policy[order[i], a]
+            share = ratio * policy[order[i], a]
             if share != 0.0:
                 pair = order[i] * num_actions + a
                 for k in range(indptr[pair], indptr[pair + 1]):

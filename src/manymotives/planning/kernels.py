@@ -26,6 +26,7 @@ from manymotives.planning.blocks import (
     lane_array,
     load_block,
     rounding,
+    scale,
     soft_improvement,
     store_block,
 )
@@ -38,6 +39,7 @@ def plan_batch(
     forbidden,
     rewards,
     temperatures,
+    ratios,
     first_policy,
     sweeps,
     limit,
@@ -52,8 +54,9 @@ def plan_batch(
     """Fill q [N, S, A], value [N, S], actions [N, S], residual [N], solves [N] for rewards [N, S, 1 or A].
 
     N is a multiple of WIDTH.
-    transitions [S·A, S] are already multiplied by the discount; temperatures [B] are inverse temperatures, or an
-    empty array for greedy optimality; first_policy [B, S] holds actions to start from, or is empty. Only rewards
+    transitions [S·A, S] are already multiplied by the discount; ratios [B] are what the discounts of rewards are of it,
+    or empty where they have none of their own; temperatures [B] are inverse temperatures, or an empty array for greedy
+    optimality; first_policy [B, S] holds actions to start from, or is empty. Only rewards
     begin, …, end − 1 are planned for, so that threads can share the arrays; begin is a multiple of WIDTH.
     """
     _, num_states, _ = rewards.shape
@@ -61,6 +64,7 @@ def plan_batch(
     num_actions = num_pairs // num_states
     soft = temperatures.size > 0
     warm = first_policy.size > 0
+    own_discounts = ratios.size > 0
     r = lane_array(num_pairs)
     p = lane_array(num_pairs)
     block_q = lane_array(num_pairs)
@@ -71,11 +75,17 @@ def plan_batch(
     c = np.ones(WIDTH)
     tolerance = lane_array(1)
     gap = lane_array(1)
+    ratio, diagonal = lane_array(1), lane_array(1)
+    diagonal[:] = 1.0
     for first in range(begin, end, WIDTH):
         load_block(rewards, forbidden, first, r)
         if soft:
             for lane in range(WIDTH):
                 c[lane] = temperatures[first + lane]
+        if own_discounts:
+            for lane in range(WIDTH):
+                ratio[0, lane] = ratios[first + lane]
+                diagonal[0, lane] = 1.0 / ratio[0, lane]
         if warm:
             bonus[:] = 0.0  # a given policy is deterministic
             for s in range(num_states):
@@ -85,8 +95,12 @@ def plan_batch(
         else:
             best_values(r, v)
             for _ in range(sweeps):
+                if own_discounts:
+                    scale(v, ratio)
                 backup(transitions, r, v, block_q)
                 best_values(block_q, v)
+            if own_discounts:
+                scale(v, ratio)
             backup(transitions, r, v, block_q)
             if soft:
                 soft_improvement(block_q, c, p, v, bonus, gap)
@@ -96,8 +110,10 @@ def plan_batch(
         used = 0
         while used < limit:
             used += 1
-            evaluate_block(transitions, r, p, bonus, upper, v)
+            evaluate_block(transitions, r, p, bonus, diagonal, upper, v)
             backup(transitions, r, v, block_q)
+            if own_discounts:
+                scale(v, diagonal)
             rounding(v, tolerance)
             if soft:
                 soft_improvement(block_q, c, p, v, bonus, gap)
@@ -112,8 +128,11 @@ def plan_batch(
 
 
 @compiled
-def evaluate_batch(transitions, policies, rewards, begin, end, value):
-    """Fill value [N, S] with V^π for policies [N, S, A] and rewards [N, S, 1 or A]; N is a multiple of WIDTH."""
+def evaluate_batch(transitions, policies, rewards, ratios, begin, end, value):
+    """Fill value [N, S] with V^π for policies [N, S, A] and rewards [N, S, 1 or A]; N is a multiple of WIDTH.
+
+    `ratios` as for `plan_batch`.
+    """
     _, num_states, num_actions = policies.shape
     num_pairs = num_states * num_actions
     all_allowed = np.zeros(num_pairs, dtype=np.bool_)  # a policy plays nothing forbidden
@@ -123,16 +142,23 @@ def evaluate_batch(transitions, policies, rewards, begin, end, value):
     bonus = lane_array(num_states)
     bonus[:] = 0.0
     upper = lane_array(num_states * num_states)
+    diagonal = lane_array(1)
+    diagonal[:] = 1.0
     for first in range(begin, end, WIDTH):
         load_block(rewards, all_allowed, first, r)
         load_block(policies, all_allowed, first, p)
-        evaluate_block(transitions, r, p, bonus, upper, v)
+        if ratios.size > 0:
+            for lane in range(WIDTH):
+                diagonal[0, lane] = 1.0 / ratios[first + lane]
+        evaluate_block(transitions, r, p, bonus, diagonal, upper, v)
+        if ratios.size > 0:
+            scale(v, diagonal)
         for s in range(num_states):
             scatter(value, first * num_states + s, num_states, load(v, s))
 
 
 @inner
-def adjoint_batch(transitions, policies, q_gradient, end, value_adjoint):
+def adjoint_batch(transitions, ratios, policies, q_gradient, end, value_adjoint):
     """Fill value_adjoint [N, S], w above, of functions of q with gradients q_gradient [N, S, A]."""
     _, num_states, num_actions = policies.shape
     num_pairs = num_states * num_actions
@@ -140,18 +166,23 @@ def adjoint_batch(transitions, policies, q_gradient, end, value_adjoint):
     p = lane_array(num_pairs)
     w = lane_array(num_states)
     upper = lane_array(num_states * num_states)
+    diagonal = lane_array(1)
+    diagonal[:] = 1.0
     for first in range(0, end, WIDTH):
+        if ratios.size > 0:
+            for lane in range(WIDTH):
+                diagonal[0, lane] = 1.0 / ratios[first + lane]
         for i in range(num_pairs):
             store(g, i, gather(q_gradient, first * num_pairs + i, num_pairs))
             store(p, i, gather(policies, first * num_pairs + i, num_pairs))
-        adjoint_block(transitions, g, p, upper, w)
+        adjoint_block(transitions, g, p, diagonal, upper, w)
         for s in range(num_states):
             scatter(value_adjoint, first * num_states + s, num_states, load(w, s))
 
 
 @compiled
-def sparse_sweep(indptr, indices, probabilities, rewards, temperature, value, forwards):
-    """One Gauss–Seidel sweep of value iteration, in place, over transitions in CSR form (times γ).
+def sparse_sweep(indptr, indices, probabilities, ratio, rewards, temperature, value, forwards):
+    """One Gauss–Seidel sweep of value iteration, in place, over transitions in CSR form (times γ / ratio).
 
     rewards [S, A]; temperature 0 stands for greedy optimality.
     """
@@ -165,9 +196,9 @@ def sparse_sweep(indptr, indices, probabilities, rewards, temperature, value, fo
             elsewhere, here = rewards[s, a], 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 if indices[k] == s:
-                    here += probabilities[k]
+                    here += ratio * probabilities[k]
                 else:
-                    elsewhere += probabilities[k] * value[indices[k]]
+                    elsewhere += ratio * probabilities[k] * value[indices[k]]
             # greedy: a state's own value is solved for, not waited for
             q[a] = elsewhere + here * value[s] if temperature > 0 else elsewhere / (1.0 - here)
             best = max(best, q[a])

@@ -163,6 +163,21 @@ def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any
         ) from None
 
 
+def checked_discount(discount: Any, batch: tuple[int, ...]) -> Any:
+    """Discounts broadcast over the batch of rewards; None: the environment's."""
+    if discount is None:
+        return None
+    values = discount if isinstance(discount, jax.Array) else _numbers(discount, "discounts")
+    if not isinstance(values, jax.core.Tracer) and not ((values > 0) & (values < 1)).all():
+        raise InputError("discounts of rewards must be above 0 and below 1.")
+    try:
+        return (jax.numpy if isinstance(values, jax.Array) else np).broadcast_to(values, batch)
+    except ValueError:
+        raise InputError(
+            f"discounts of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
+        ) from None
+
+
 def check_spans(span: np.ndarray, best: np.ndarray) -> None:
     """Refuse rewards without anything to lose: `span` [N] beside values `best` [N, S]."""
     flat = span <= max(CONSTANT, 64 * np.finfo(best.dtype).eps) * np.abs(best).max(axis=1)

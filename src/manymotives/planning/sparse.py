@@ -10,7 +10,7 @@ Many rewards in an environment whose factors are small: compiled Newton steps (`
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -54,6 +54,7 @@ def plan_sparse(
     rewards: np.ndarray,  # [B, S, 1 or A]
     temperatures: np.ndarray | None,  # [B]
     start: np.ndarray | None,  # [B, S]
+    discounts: np.ndarray | None = None,  # [B] instead of the environment's
 ) -> Solution:
     """Plans of rewards in one large environment."""
     graph = _graph_of(environment)
@@ -67,13 +68,14 @@ def plan_sparse(
         on_pairs = np.where(graph.allowed, rewards[b], FORBIDDEN)
         temperature = None if temperatures is None else float(temperatures[b])
         first = None if start is None else start[b]
-        q[b], value[b], residual[b], solves[b] = _plan_one(graph, on_pairs, temperature, first)
+        own = graph if discounts is None else _rediscounted(graph, environment, float(discounts[b]))
+        q[b], value[b], residual[b], solves[b] = _plan_one(own, on_pairs, temperature, first)
         q[b][~graph.allowed] = -np.inf
 
-    world = _world_of(environment) if num_rewards >= MANY and start is None else None
+    world = _world_of(environment, discounts is not None) if num_rewards >= MANY and start is None else None
     residual[:] = np.inf
     if world is not None:
-        _plan_many(world, rewards, temperatures, q, value, residual, solves)
+        _plan_many(world, rewards, temperatures, discounts, q, value, residual, solves)
     left = np.flatnonzero(~np.isfinite(residual)).tolist()
     if len(left) < 2 or environment.num_states < THREADED:
         for b in left:
@@ -91,6 +93,7 @@ def _plan_many(
     world: World,
     rewards: np.ndarray,
     temperatures: np.ndarray | None,
+    discounts: np.ndarray | None,
     q: np.ndarray,
     value: np.ndarray,
     residual: np.ndarray,
@@ -105,17 +108,22 @@ def _plan_many(
                 plans.rewards[0] = rewards[b]
                 if temperatures is not None:
                     plans.temperature[0] = temperatures[b]
+                if discounts is not None:
+                    plans.ratio[0] = discounts[b]
                 _plan_again(world, plans, temperatures is not None, 1)
                 q[b], value[b], residual[b], solves[b] = plans.q[0], plans.value[0], plans.residual[0], plans.solves[0]
 
     in_parallel(work, len(rewards), cost=20 * len(world.elimination.indices), block=TOGETHER)
 
 
-def evaluate_sparse(environment: Environment, policies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]."""
-    graph = _graph_of(environment)
+def evaluate_sparse(
+    environment: Environment, policies: np.ndarray, rewards: np.ndarray, discounts: np.ndarray | None = None
+) -> np.ndarray:
+    """V^π [B, S] of policies [B, S, A] for rewards [B, S, 1 or A]; with discounts [B], or the environment's."""
+    shared = _graph_of(environment)
     value = np.empty(policies.shape[:2])
     for b, (policy, reward) in enumerate(zip(policies, rewards)):
+        graph = shared if discounts is None else _rediscounted(shared, environment, float(discounts[b]))
         gain = (policy * reward).sum(axis=1)
         value[b] = _exactly(graph, _system(graph, policy, policy.argmax(axis=1)), gain, np.zeros(len(gain)))
     return value
@@ -132,7 +140,7 @@ def _plan_one(
 
     def sweep(times: int) -> None:
         nonlocal sweeps
-        arrays = (transitions.indptr, transitions.indices, transitions.data, rewards)
+        arrays = (transitions.indptr, transitions.indices, transitions.data, 1.0, rewards)
         for _ in range(times):
             sparse_sweep(*arrays, temperature or 0.0, value, sweeps % 2 == 0)
             sweeps += 1
@@ -199,10 +207,13 @@ def _best(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return best, action
 
 
-def systems_of(environment: Environment, policies: np.ndarray) -> Iterator[sp.csr_array]:
-    """I − γ P_π for each policy [B, S, A], sparse."""
-    graph = _graph_of(environment)
-    for policy in policies:
+def systems_of(
+    environment: Environment, policies: np.ndarray, discounts: np.ndarray | None = None
+) -> Iterator[sp.csr_array]:
+    """I − γ P_π for each policy [B, S, A], sparse; with discounts [B], or the environment's."""
+    shared = _graph_of(environment)
+    for b, policy in enumerate(policies):
+        graph = shared if discounts is None else _rediscounted(shared, environment, float(discounts[b]))
         yield _system(graph, policy, policy.argmax(axis=1))
 
 
@@ -240,7 +251,7 @@ def _exactly(graph: _Graph, system: sp.csr_array, gain: np.ndarray, value: np.nd
 
 
 _known: WeakKeyDictionary[Environment, _Graph] = WeakKeyDictionary()  # environments never change
-_worlds: WeakKeyDictionary[Environment, World | None] = WeakKeyDictionary()
+_worlds: WeakKeyDictionary[Environment, dict[bool, World | None]] = WeakKeyDictionary()
 
 
 def _graph_of(environment: Environment) -> _Graph:
@@ -251,12 +262,18 @@ def _graph_of(environment: Environment) -> _Graph:
     return graph
 
 
-def _world_of(environment: Environment) -> World | None:
+def _world_of(environment: Environment, own_discounts: bool) -> World | None:
     """The environment for compiled Newton steps, made once; None where factors are not worth it."""
-    if environment not in _worlds:
-        world = world_of(environment, rewards=TOGETHER, by_inverses=False)
-        _worlds[environment] = world if world.by_factors else None
-    return _worlds[environment]
+    made = _worlds.setdefault(environment, {})
+    if own_discounts not in made:
+        world = world_of(environment, rewards=TOGETHER, by_inverses=False, own_discounts=own_discounts)
+        made[own_discounts] = world if world.by_factors else None
+    return made[own_discounts]
+
+
+def _rediscounted(graph: _Graph, environment: Environment, discount: float) -> _Graph:
+    """The same with another discount than the environment's."""
+    return replace(graph, transitions=sp.csr_array(discount * environment.matrix), discount=discount)
 
 
 def _new_graph(environment: Environment) -> _Graph:

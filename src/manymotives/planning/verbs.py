@@ -22,6 +22,7 @@ from manymotives.planning.dense import evaluate_traced, plan_traced
 from manymotives.planning.problem import (
     Rewards,
     check_known,
+    checked_discount,
     checked_policies,
     checked_rewards,
     checked_start,
@@ -69,6 +70,7 @@ def plan(
     on: str = "state",
     inverse_temperature: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    discount: ArrayLike | None = None,
 ) -> Plan: ...
 @overload
 def plan(
@@ -86,6 +88,7 @@ def plan(
     on: str = "state",
     inverse_temperature: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    discount: ArrayLike | None = None,
     environments: int | None = None,
     seed: int = 0,
 ) -> Plan | BeliefPlan:
@@ -105,12 +108,14 @@ def plan(
         optimality, also called logit or maximum causal entropy, V(s) = log Σ_a exp(c Q(s, a)) / c.
     start
         Actions [..., S] to begin policy iteration from, such as the plan of a similar reward.
+    discount
+        A number, or one for each reward, above 0 and below 1. None: the environment's.
     environments, seed
         Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
     """
     if isinstance(environment, DynamicsBelief):
-        if inverse_temperature is not None or start is not None:
-            word = "start" if inverse_temperature is None else "inverse_temperature"
+        given_words = {"inverse_temperature": inverse_temperature, "start": start, "discount": discount}
+        for word in (word for word, value in given_words.items() if value is not None):
             raise InputError(f"under a belief a plan has no {word}. Leave it out, or plan in belief.mean.")
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
     check_known(environment)
@@ -119,22 +124,26 @@ def plan(
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
+    discounts = checked_discount(discount, given.batch)
     flat = _flattened(given)
     if temperatures is not None:
         temperatures = temperatures.reshape(-1)
+    if discounts is not None:
+        discounts = discounts.reshape(-1)
     if first is not None:
         first = first.reshape(-1, environment.num_states).astype(int)
 
-    if given.is_jax or isinstance(temperatures, jax.Array):
+    if given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array):
         xp: Any = jnp
         solve: Any = plan_traced
         flat = jnp.asarray(flat)
         flat = flat if jnp.issubdtype(flat.dtype, jnp.floating) else flat.astype(float)
         temperatures = None if temperatures is None else jnp.asarray(temperatures)
+        discounts = None if discounts is None else jnp.asarray(discounts)
     else:
         xp = np
         solve = plan_dense if suits(environment) else plan_sparse
-    found = solve(environment, flat, temperatures, first)
+    found = solve(environment, flat, temperatures, first, discounts)
 
     converged = found.residual <= CONVERGED
     if xp is jnp or not converged.all():  # large values, or float32: judge by what the precision can hold
@@ -146,8 +155,18 @@ def plan(
     return Plan(**shaped, inverse_temperature=soft)
 
 
-def evaluate(environment: Environment, policies: ArrayLike, rewards: ArrayLike, *, on: str = "state") -> Any:
-    """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast."""
+def evaluate(
+    environment: Environment,
+    policies: ArrayLike,
+    rewards: ArrayLike,
+    *,
+    on: str = "state",
+    discount: ArrayLike | None = None,
+) -> Any:
+    """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast.
+
+    `discount`: a number, or one for each of the batch; None: the environment's.
+    """
     check_known(environment)
     given = checked_rewards(environment, rewards, on)
     checked = checked_policies(environment, policies)
@@ -157,27 +176,40 @@ def evaluate(environment: Environment, policies: ArrayLike, rewards: ArrayLike, 
         raise InputError(
             f"policies of batch shape {list(checked.shape[:-2])} do not fit rewards of batch shape {list(given.batch)}."
         ) from None
-    is_jax = given.is_jax or isinstance(checked, jax.Array)
+    discounts = checked_discount(discount, batch)
+    is_jax = given.is_jax or isinstance(checked, jax.Array) or isinstance(discounts, jax.Array)
     xp: Any = jnp if is_jax else np
     num_states, num_actions = environment.num_states, environment.num_actions
     flat_rewards = xp.broadcast_to(given.values, (*batch, *given.values.shape[-2:]))
     flat_rewards = flat_rewards.reshape(-1, *given.values.shape[-2:])
     flat_policies = xp.broadcast_to(checked, (*batch, num_states, num_actions))
     flat_policies = flat_policies.reshape(-1, num_states, num_actions)
+    each = None if discounts is None else xp.asarray(discounts).reshape(-1)
     if is_jax:
-        value: Any = evaluate_traced(environment, flat_policies, flat_rewards)
+        value: Any = evaluate_traced(environment, flat_policies, flat_rewards, each)
     elif suits(environment):
-        value = evaluate_dense(environment, np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards))
+        whole = np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards)
+        value = evaluate_dense(environment, *whole, each)
     else:
-        value = evaluate_sparse(environment, flat_policies, flat_rewards)
+        value = evaluate_sparse(environment, flat_policies, flat_rewards, each)
     return value.reshape(*batch, num_states)
 
 
-def loss(environment: Environment, policies: ArrayLike, rewards: ArrayLike, *, on: str = "state") -> Any:
-    """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch."""
+def loss(
+    environment: Environment,
+    policies: ArrayLike,
+    rewards: ArrayLike,
+    *,
+    on: str = "state",
+    discount: ArrayLike | None = None,
+) -> Any:
+    """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch.
+
+    `discount`: a number, or one for each reward; None: the environment's.
+    """
     check_known(environment)
-    best = reliable_plan(environment, rewards, on=on).value
-    attained = evaluate(environment, policies, rewards, on=on)
+    best = reliable_plan(environment, rewards, on=on, discount=discount).value
+    attained = evaluate(environment, policies, rewards, on=on, discount=discount)
     xp: Any = jnp if isinstance(attained, jax.Array) else np
     return xp.maximum((best - attained).sum(axis=-1), 0.0)  # rounding may leave −1e-15 for an optimal policy
 

@@ -37,7 +37,10 @@ LARGEST_FACTORS = 100_000_000  # bytes that factors of all rewards may take; bey
 
 
 class World(NamedTuple):
-    """An environment as the loops below read it; transitions are already times γ."""
+    """An environment as the loops below read it; transitions are already times γ.
+
+    Where rewards have discounts of their own (`Plans.ratio`), they are as they are, and `discount` is 1.
+    """
 
     transitions: np.ndarray  # [S·A, S]; empty where the environment is large
     indptr: np.ndarray  # the same, sparse
@@ -59,6 +62,7 @@ class Plans(NamedTuple):
 
     rewards: np.ndarray  # [N, S, 1 or A]
     temperature: np.ndarray  # [N], read where planning is soft
+    ratio: np.ndarray  # [N] the discount of each reward, over that of the world
     q: np.ndarray  # [N, S, A]
     value: np.ndarray  # [N, S]
     actions: np.ndarray  # [N, S]
@@ -73,12 +77,22 @@ class Plans(NamedTuple):
     lane_holder: np.ndarray  # [slots] the first of them; −1: none
 
 
-def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, *, by_inverses: bool = True) -> World:
+def world_of(
+    environment: Environment,
+    rewards: int = 0,
+    is_soft: bool = False,
+    *,
+    by_inverses: bool = True,
+    own_discounts: bool = False,
+) -> World:
     """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts.
 
     `rewards`: how many are planned for again and again, so that inverses or factors are worth keeping. 0: none are.
     `by_inverses`: whether each is much like the one before, so that inverses of greedy plans can be updated.
+    `own_discounts`: whether each has its own, so that none is in the transitions.
     """
+    discount = 1.0 if own_discounts else float(environment.discount)
+    by_inverses = by_inverses and not own_discounts  # an inverse is of one discount
     size = environment.num_states
     most = FEW if suits(environment) else LARGEST_INVERSES // size**2
     by_updates = by_inverses and not is_soft and UPDATED[0] <= size <= UPDATED[1] and 0 < rewards <= most
@@ -88,14 +102,14 @@ def world_of(environment: Environment, rewards: int = 0, is_soft: bool = False, 
     matrix = environment.matrix
     dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
     world = World(
-        transitions=np.array(environment.discount * dense, order="C"),
+        transitions=np.array(discount * dense, order="C"),
         indptr=matrix.indptr.astype(np.int64),
         indices=matrix.indices.astype(np.int64),
-        probabilities=environment.discount * matrix.data,
+        probabilities=discount * matrix.data,
         forbidden=~allowed_actions(environment).ravel(),
         num_states=environment.num_states,
         num_actions=environment.num_actions,
-        discount=float(environment.discount),
+        discount=discount,
         planner=0,
         adjoint_solver=0,
         by_updates=by_updates,
@@ -138,6 +152,7 @@ def empty_plans(world, count, per_state):
     return Plans(
         np.zeros((count, size, per_state)),
         np.ones(count),
+        np.ones(count),
         np.zeros((count, size, actions)),
         np.zeros((count, size)),
         np.zeros((count, size), dtype=np.int64),
@@ -160,7 +175,7 @@ def _slots(world, count):
         return 0, 0
     entries = len(world.elimination.indices)
     lane_slots = min(count // WIDTH, LARGEST_FACTORS // (4 * WIDTH * entries))
-    if world.discount > LARGEST_DISCOUNT:
+    if LARGEST_DISCOUNT < world.discount < 1.0:  # at 1 it is not known yet
         lane_slots = 0
     slots = FEWEST - 1 if lane_slots > 0 else count  # one at a time: those that are too few for another block
     return max(1, min(slots, count, LARGEST_FACTORS // (8 * entries))), lane_slots
@@ -199,6 +214,7 @@ def _plan_again(world, plans, is_soft, count):
             world.forbidden,
             plans.rewards,
             plans.temperature[: count if is_soft else 0],
+            plans.ratio[: count if world.discount == 1.0 else 0],
             plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
             3 + world.num_states // 6,
             limit,
@@ -226,10 +242,11 @@ def _plan_again(world, plans, is_soft, count):
 @inner
 def _fill_lanes(plans, count):
     """Idle lanes repeat the first plan; the number of lanes."""
-    rewards, temperature, actions = plans.rewards, plans.temperature, plans.actions
+    rewards, temperature, ratio, actions = plans.rewards, plans.temperature, plans.ratio, plans.actions
     padded = -(-count // WIDTH) * WIDTH
     for n in range(count, padded):
         temperature[n] = temperature[0]
+        ratio[n] = ratio[0]
         for s in range(actions.shape[1]):
             actions[n, s] = actions[0, s]
             for a in range(rewards.shape[2]):
@@ -246,18 +263,19 @@ def _sweep(world, plans, is_soft, n, table, before):
         for a in range(num_actions):
             reward = plans.rewards[n, s, a if per_state > 1 else 0]
             table[s, a] = FORBIDDEN if world.forbidden[s * num_actions + a] else reward
-    temperature = plans.temperature[n] if is_soft else 0.0
+    temperature, ratio = plans.temperature[n] if is_soft else 0.0, plans.ratio[n]
     value = plans.value[n]
     plans.residual[n] = np.inf
     for sweep in range(SWEEP_LIMIT):
         for s in range(num_states):
             before[s] = value[s]
-        sparse_sweep(world.indptr, world.indices, world.probabilities, table, temperature, value, sweep % 2 == 0)
+        forwards = sweep % 2 == 0
+        sparse_sweep(world.indptr, world.indices, world.probabilities, ratio, table, temperature, value, forwards)
         change, largest = 0.0, 0.0
         for s in range(num_states):
             change = max(change, abs(value[s] - before[s]))
             largest = max(largest, abs(value[s]))
-        if change <= max(PRECISION * (1.0 - world.discount), 4.0 * EPSILON) * largest:
+        if change <= max(PRECISION * (1.0 - ratio * world.discount), 4.0 * EPSILON) * largest:
             plans.residual[n] = change
             break
     q, actions = plans.q, plans.actions
@@ -267,7 +285,7 @@ def _sweep(world, plans, is_soft, n, table, before):
             pair = s * num_actions + a
             total = table[s, a]
             for k in range(world.indptr[pair], world.indptr[pair + 1]):
-                total += world.probabilities[k] * value[world.indices[k]]
+                total += ratio * world.probabilities[k] * value[world.indices[k]]
             q[n, s, a] = -np.inf if world.forbidden[pair] else total
             if q[n, s, a] > best:
                 best = q[n, s, a]
@@ -299,15 +317,17 @@ def _adjoint(world, plans, policies, q_gradient, value_adjoint, count):
                     adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n)
         return
     if world.transitions.size > 0:
-        adjoint_batch(world.transitions, policies, q_gradient, -(-count // WIDTH) * WIDTH, value_adjoint)
+        padded = -(-count // WIDTH) * WIDTH
+        ratios = plans.ratio[: padded if world.discount == 1.0 else 0]
+        adjoint_batch(world.transitions, ratios, policies, q_gradient, padded, value_adjoint)
         return
     arrived = np.empty(world.num_states)
     for n in range(count):
-        _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived)
+        _adjoint_by_sweeps(world, plans.ratio[n], policies, q_gradient, value_adjoint, n, arrived)
 
 
 @inner
-def _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived):
+def _adjoint_by_sweeps(world, ratio, policies, q_gradient, value_adjoint, n, arrived):
     """The same for a large environment, by Gauss–Seidel sweeps: what reaches a state is added to it and passed on."""
     num_states, num_actions = world.num_states, world.num_actions
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
@@ -317,7 +337,7 @@ def _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived):
         value_adjoint[n, s] = 0.0
         for a in range(num_actions):
             for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                arrived[indices[k]] += probabilities[k] * q_gradient[n, s, a]
+                arrived[indices[k]] += ratio * probabilities[k] * q_gradient[n, s, a]
     largest = 0.0
     for s in range(num_states):
         largest += abs(arrived[s])
@@ -330,7 +350,7 @@ def _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived):
                 if policies[n, s, a] > 0.0:
                     for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
                         if indices[k] == s:
-                            here += policies[n, s, a] * probabilities[k]
+                            here += policies[n, s, a] * (ratio * probabilities[k])
             credit = arrived[s] / (1.0 - here)
             arrived[s] = 0.0
             value_adjoint[n, s] += credit
@@ -338,8 +358,8 @@ def _adjoint_by_sweeps(world, policies, q_gradient, value_adjoint, n, arrived):
                 if policies[n, s, a] > 0.0:
                     for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
                         if indices[k] != s:
-                            arrived[indices[k]] += policies[n, s, a] * probabilities[k] * credit
+                            arrived[indices[k]] += policies[n, s, a] * (ratio * probabilities[k]) * credit
         for s in range(num_states):
             left += abs(arrived[s])
-        if left <= PRECISION * (1.0 - world.discount) * largest:
+        if left <= PRECISION * (1.0 - ratio * world.discount) * largest:
             break

@@ -154,6 +154,7 @@ class Posterior(ABC):
         """The policy that is optimal for each task's expected reward (task, state, action).
 
         With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
+        Where discounts are inferred, it is optimal for the expected reward at the task's expected discount.
         Where transitions are not known it is the best found on average over draws of both; see `decisions`. In
         another environment, if one is given: see `transfer`, also for `features`.
         """
@@ -161,7 +162,8 @@ class Posterior(ABC):
             return best_policies(self, environment, features)
         if self.belief is not None:
             return self.decisions()["policy"]
-        found = plan(self.environment, self.mean_reward.fillna(0.0).values, on=self.model.reward.on)
+        mean, own = self.mean_reward.fillna(0.0).values, self.mean_discounts()
+        found = plan(self.environment, mean, on=self.model.reward.on, discount=own)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def transfer(self, environment: Any, features: Any = None, *, draws: int = 1000, level: float = 0.95) -> xr.Dataset:
@@ -324,11 +326,25 @@ class Posterior(ABC):
 
     # ---- inside --------------------------------------------------------------------------------------------
 
-    def planned(self, rewards: np.ndarray, which: slice, inverse_temperature: np.ndarray | None = None) -> Plan:
+    def own_discounts(self, which: slice = slice(None)) -> np.ndarray | None:
+        """Discounts [K, who] of some of the draws, chains one after the other; None: the environment's."""
+        return None
+
+    def mean_discounts(self) -> np.ndarray | None:
+        """E γ of each task; None: the environment's."""
+        return None
+
+    def planned(
+        self,
+        rewards: np.ndarray,
+        which: slice,
+        inverse_temperature: np.ndarray | None = None,
+        discount: np.ndarray | None = None,
+    ) -> Plan:
         """Plans for rewards [K, ...] of some of the draws, chains one after the other, each in its own environment."""
         on = self.model.reward.on
         if not self._draws_environments:
-            return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature)
+            return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature, discount=discount)
         drawn = self._drawn_moves(which)
         soft = [None] * len(rewards) if inverse_temperature is None else list(inverse_temperature)
         found = [
@@ -362,7 +378,9 @@ class Posterior(ABC):
     def _planned_draws(self, rewards: np.ndarray, inverse_temperature: np.ndarray | None) -> Plan:
         """Plans for rewards [chain, draw, ...] of all draws."""
         if not self._draws_environments:
-            return self.planned(rewards, slice(None), inverse_temperature)
+            own = self.own_discounts()
+            own = None if own is None else np.broadcast_to(own.reshape(*rewards.shape[:2], -1), rewards.shape[:3])
+            return self.planned(rewards, slice(None), inverse_temperature, own)
         shape = rewards.shape[:2]
         soft = None if inverse_temperature is None else inverse_temperature.reshape(-1, *inverse_temperature.shape[2:])
         found = self.planned(rewards.reshape(-1, *rewards.shape[2:]), slice(None), soft)

@@ -12,7 +12,7 @@ from manymotives.models.designs import Design
 from manymotives.models.sharing import REWARD, Hierarchical
 from manymotives.posterior.tables import described
 
-PARAMETERS = ("reward", "inverse_temperature", "lapse")
+PARAMETERS = ("reward", "inverse_temperature", "lapse", "discount")
 KINDS = {"effect": "term", "spread": "slope"}  # what is told of, and what names it in draws
 
 

@@ -91,7 +91,7 @@ class RewardPolicyPosterior(Posterior):
         """Softmax, or soft-optimal, choices [K, who, S, A] under each draw, of its rewards and their plans."""
         temperature, lapse = (self.flat_draws(values).values for values in (self.inverse_temperatures, self.lapses))
         if self.model.choice.is_soft:
-            best = self.planned(rewards, slice(None), temperature)
+            best = self.planned(rewards, slice(None), temperature, self.own_discounts())
         return np.exp(log_choice_probabilities(best.q, temperature, lapse))
 
     def effects(self, *, level: float = 0.95, equivalence: float | None = None) -> pd.DataFrame:
@@ -101,7 +101,8 @@ class RewardPolicyPosterior(Posterior):
         probability of the likelier sign) and, where `equivalence` is given, p_equivalent: that the effect is between
         −equivalence and equivalence. Numeric covariates are on their own scale: the effect of one unit. Effects are on
         weights and Gaussian rewards themselves, on logarithms of inverse temperatures and Dirichlet rewards, on logits
-        of lapse rates and Beta rewards. Rows "spread of mouse" are standard deviations between members of a level.
+        of lapse rates, discounts and Beta rewards. Rows "spread of mouse" are standard deviations between members of a
+        level.
         """
         return effects_table(self, level, equivalence)
 
@@ -129,6 +130,23 @@ class RewardPolicyPosterior(Posterior):
             return self._for_each_task(drawn["lapse"])
         known = self.data["constant_data"].dataset["lapse"]
         return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    @property
+    def discounts(self) -> xr.DataArray:
+        """Draws (chain, draw, task) of how much the next step counts; the environment's where it is known."""
+        drawn = self.data["posterior"].dataset
+        if "discount" in drawn:
+            return self._for_each_task(drawn["discount"])
+        known = xr.DataArray(self.environment.discount)
+        return self._for_each_task(known.expand_dims({dim: drawn[dim] for dim in ("chain", "draw")}))
+
+    def own_discounts(self, which: slice = slice(None)) -> np.ndarray | None:
+        """Discounts [K, who] of some of the draws, chains one after the other; None where that is known."""
+        return self.flat_draws(self.discounts).values[which] if self.model.infers_discount else None
+
+    def mean_discounts(self) -> np.ndarray | None:
+        """E γ of each task; None where that is known."""
+        return self.discounts.mean(("chain", "draw")).values if self.model.infers_discount else None
 
     def canonical(self) -> xr.Dataset:
         """As every posterior's, with the scale moved into `inverse_temperature`.
@@ -161,13 +179,15 @@ class RewardPolicyPosterior(Posterior):
 
         temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
         soft = temperature if self.model.choice.is_soft else None
+        own = flat(self.discounts) if self.model.infers_discount else None
         total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
         size = 64 if self.environment.num_states <= 500 else 4  # a bar should move
         with (progress or Progress(False)).of(len(reward), "draws") as report:
             for begin in range(0, len(reward), size):
                 part = slice(begin, begin + size)
                 which = slice(every * begin, every * (begin + size), every)
-                q = self.planned(reward.values[part], which, None if soft is None else soft[part]).q
+                some = (None if each is None else each[part] for each in (soft, own))
+                q = self.planned(reward.values[part], which, *some).q
                 total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
                 report.update(min(begin + size, len(reward)), "plans")
         policy = total / len(reward)
@@ -186,7 +206,8 @@ class RewardPolicyPosterior(Posterior):
         reward = np.nan_to_num(flat(self.data["posterior"].dataset["reward"]))
         temperature, lapse = flat(self.inverse_temperatures), flat(self.lapses)
         soft = temperature if self.model.choice.is_soft else None
-        q = self.planned(reward, slice(None), soft).q
+        own = flat(self.discounts) if self.model.infers_discount else None
+        q = self.planned(reward, slice(None), soft, own).q
         return np.exp(log_choice_probabilities(q, temperature, lapse))
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
@@ -201,7 +222,8 @@ class RewardPolicyPosterior(Posterior):
                 'posterior.data["prior"].'
             )
         if self.model.is_pooled:
-            return drawn[[name for name in ("reward", "weight", "inverse_temperature", "lapse") if name in drawn]]
+            words = ("reward", "weight", "inverse_temperature", "lapse", "discount")
+            return drawn[[name for name in words if name in drawn]]
         if self.model.has_covariates:
             raise InputError(
                 "new subjects of a model with covariates cannot be drawn yet: what they want depends on covariates of "
@@ -219,12 +241,13 @@ class RewardPolicyPosterior(Posterior):
         made: dict[str, Any] = {"reward": (dims, reward.reshape(*shape, *reward.shape[1:]))}
         if self.has_features:
             made["weight"] = (("chain", "draw", "feature"), u[:, : target.num_weights].reshape(*shape, -1))
-        for name, position, found in (
-            ("inverse_temperature", target.layout.temperature, target.temperatures),
-            ("lapse", target.layout.lapse, target.lapses),
+        for name, position, values in (
+            ("inverse_temperature", target.layout.temperature, target.temperatures(u, nobody)),
+            ("lapse", target.layout.lapse, target.lapses(u, nobody)),
+            ("discount", target.layout.discount, target.discounts(u, nobody)),
         ):
-            if position >= 0:
-                made[name] = (("chain", "draw"), found(u, nobody).reshape(shape))
+            if position >= 0 and values is not None:
+                made[name] = (("chain", "draw"), values.reshape(shape))
         coordinates = {name: drawn[name] for name in (*dims, "feature") if name in drawn.coords}
         return xr.Dataset(made, coords=coordinates)
 

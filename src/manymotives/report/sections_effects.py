@@ -63,6 +63,7 @@ def _meaning(content: Content) -> str:
         on = [kinds.get(type(model.reward), "logarithms of rewards")]
     on += ["logarithms of inverse temperatures"] if "inverse_temperature" in drawn else []
     on += ["logits of lapse rates"] if "lapse" in drawn else []
+    on += ["logits of discounts"] if "discount" in drawn else []
     return (
         "Where the population lies depends on what is known of subjects besides their choices. An effect is what one "
         "unit more of a numeric covariate, or another level of a factor than the reference, adds to "

@@ -57,6 +57,7 @@ def simulate(
     seed: int = 0,
     tasks: Sequence[Label] | None = None,
     on: str = "state",
+    discount: ArrayLike | None = None,
 ) -> Demonstrations: ...
 
 
@@ -70,6 +71,7 @@ def simulate(
     seed: int = 0,
     tasks: Sequence[Label] | None = None,
     on: str = "state",
+    discount: ArrayLike | None = None,
 ) -> Demonstrations | tuple[Demonstrations, np.ndarray]:
     """Demonstrations of one task for each reward [task, S] ([S] for a single task).
 
@@ -89,7 +91,15 @@ def simulate(
         Names of the tasks.
     on
         "state" or "state_action": what the rewards lie on.
+    discount
+        How far ahead they look: a number, or one for each task. None: the environment's discount. A learner or an agent
+        that switches has the environment's.
     """
+    if discount is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
+        raise InputError(
+            f"simulate: a {type(demonstrator).__name__} has the discount of its environment. Leave out discount=, and "
+            "give environment.with_discount(...)."
+        )
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
     place: Environment = environment_of(environment)
@@ -123,7 +133,8 @@ def simulate(
         value = getattr(rule, word, None)
         if is_labelled(value):
             rule = replace(rule, **{word: aligned(value, word, task=names)})
-    policies = np.cumsum(rule.policies(place, rewards, on=on), axis=-1)
+    own = {} if discount is None else {"discount": aligned(discount, "discount", task=names)}  # rules may have none
+    policies = np.cumsum(rule.policies(place, rewards, on=on, **own), axis=-1)
     table = place.num_states, place.num_actions
     places = place.available, place.is_terminal, stage.start
     if isinstance(demonstrator, SwitchingAgent):

@@ -124,7 +124,9 @@ def learning_walk(
             episode += 1
             state = min(np.searchsorted(start, uniforms[t, 0], side="right"), num_states - 1)
         before = actions.copy()
-        plan_batch(model, forbidden, believed, cold, before, sweeps, limit, first, last, q, value, actions, gap, solves)
+        plan_batch(
+            model, forbidden, believed, cold, cold, before, sweeps, limit, first, last, q, value, actions, gap, solves
+        )
         action = actions[0, state]
         if uniforms[t, 1] < epsilon:
             left = int(uniforms[t, 2] * allowed[state].sum())

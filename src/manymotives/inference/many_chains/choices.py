@@ -19,7 +19,7 @@ from jax import lax
 from manymotives.inference.many_chains import neighbours
 from manymotives.inference.many_chains.families import natural
 from manymotives.inference.many_chains.layout import Data, StaticLayout
-from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C
+from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C
 from manymotives.models.rewards import NORMALISED
 from manymotives.models.target import FIXED
 from manymotives.planning.problem import rounding
@@ -38,14 +38,21 @@ def choices(layout: StaticLayout, data: Data, u: Any, start: Any) -> tuple[Any, 
     temperature = jnp.broadcast_to(data.temperature[:, None], shape)
     if layout.temperature != FIXED:
         temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
-    plan = (_plan_of_many if layout.is_large else _plan)(layout, data, rewards, temperature, start)
+    discount = None  # in the transitions
+    if layout.discount != FIXED:
+        discount = jax.nn.sigmoid(jnp.clip(u[layout.discount], -LARGEST_LOGIT, LARGEST_LOGIT))
+    plan = (_plan_of_many if layout.is_large else _plan)(layout, data, rewards, temperature, discount, start)
     likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
 
     # q → v → rewards → u
     q_gradient = temperature[None, None] * excess
-    value_adjoint, found = _adjoint(layout, data, plan, q_gradient)
+    value_adjoint, found = _adjoint(layout, data, plan, discount, q_gradient)
     q_gradient = q_gradient + value_adjoint[:, None] * plan.policy
     gradient = [rewards_to_u(q_gradient if layout.on_pairs else q_gradient.sum(axis=1, keepdims=True))[0]]
+    if discount is not None:
+        later = jnp.where(data.allowed[:, :, None, None], plan.q - rewards, 0.0)
+        inside = jnp.abs(u[layout.discount]) < LARGEST_LOGIT
+        gradient.append(jnp.where(inside, (1.0 - discount) * (q_gradient * later).sum(axis=(0, 1)), 0.0)[None])
     if layout.temperature != FIXED:
         by_temperature = (excess * below).sum(axis=(0, 1))
         if layout.is_soft:
@@ -98,7 +105,7 @@ class Plan(NamedTuple):
     solved: Any  # [M, C]
 
 
-def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, actions: Any) -> Plan:
+def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, discount: Any, actions: Any) -> Plan:
     """Policy iteration for all tasks of all chains, until none improves; Newton's steps where plans are soft."""
     exists = data.allowed[:, :, None, None]
     epsilon = float(np.finfo(rewards.dtype).eps)
@@ -106,12 +113,13 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
     c = temperature[None, None]
 
     def evaluate(policy: Any) -> tuple[Any, Any, Any]:
-        inverse = _inverse(data.transitions, policy)
+        inverse = _inverse(data.transitions, _discounted(discount, policy))
         gain = (policy * rewards).sum(axis=1)
         if layout.is_soft:
             gain = gain - jax.scipy.special.xlogy(policy, policy).sum(axis=1) / temperature[None]
         value = _sum(lambda t: inverse[:, t] * gain[t][None], layout.num_states)
-        return inverse, value, jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+        later = _discounted(discount, _departures(data.transitions, value))
+        return inverse, value, jnp.where(exists, rewards + later, -jnp.inf)
 
     def policy_of(actions: Any) -> Any:
         return jax.nn.one_hot(actions, layout.num_actions, axis=1, dtype=rewards.dtype)
@@ -141,9 +149,10 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
 
     policy = policy_of(actions)
     if layout.is_soft:  # from the soft policy of the values of the actions that were best nearby
-        first, gain = _inverse(data.transitions, policy), (policy * rewards).sum(axis=1)
+        first = _inverse(data.transitions, _discounted(discount, policy))
+        gain = (policy * rewards).sum(axis=1)
         value = _sum(lambda t: first[:, t] * gain[t][None], layout.num_states)
-        q = jnp.where(exists, rewards + _departures(data.transitions, value), -jnp.inf)
+        q = jnp.where(exists, rewards + _discounted(discount, _departures(data.transitions, value)), -jnp.inf)
         policy = jax.nn.softmax(c * jnp.where(exists, q, -jnp.inf), axis=1)
     infinite = jnp.full(temperature.shape, jnp.inf, rewards.dtype)
     size = (layout.num_states, layout.num_states, *temperature.shape)
@@ -151,16 +160,19 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, acti
     begin = (*empty, policy, actions, infinite, infinite > 0, jnp.zeros((), jnp.int32))
     inverse, value, q, policy, actions, _, again, _ = lax.while_loop(unsettled, step, begin)
     if layout.is_soft:  # a residual that cannot be seen may hide an error of the policy as large as its root
-        inverse = _inverse(data.transitions, policy)
+        inverse = _inverse(data.transitions, _discounted(discount, policy))
     return Plan(q, value, policy, inverse, actions, ~again)
 
 
-def _plan_of_many(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, value: Any) -> Plan:
+def _plan_of_many(
+    layout: StaticLayout, data: Data, rewards: Any, temperature: Any, discount: Any, value: Any
+) -> Plan:
     """The same in a large environment, from values nearby."""
     exists, c = data.allowed[:, :, None, None], temperature[None, None]
 
     def action_values(value: Any) -> Any:
-        return jnp.where(exists, rewards + neighbours.departures(data.transitions, value), -jnp.inf)
+        later = _discounted(discount, neighbours.departures(data.transitions, value))
+        return jnp.where(exists, rewards + later, -jnp.inf)
 
     def improve(value: Any) -> tuple[Any, Any]:
         q = action_values(value)
@@ -175,12 +187,18 @@ def _plan_of_many(layout: StaticLayout, data: Data, rewards: Any, temperature: A
     return Plan(action_values(value), value, improve(value)[0], None, value, solved)
 
 
-def _adjoint(layout: StaticLayout, data: Data, plan: Plan, q_gradient: Any) -> tuple[Any, Any]:
+def _adjoint(layout: StaticLayout, data: Data, plan: Plan, discount: Any, q_gradient: Any) -> tuple[Any, Any]:
     """w [S, M, C], and whether it was found."""
     if layout.is_large:
-        return neighbours.adjoint(data.transitions, plan.policy, neighbours.arrivals(data.transitions, q_gradient))
-    arrived = _arrivals(data.transitions, q_gradient)
+        arrived = _discounted(discount, neighbours.arrivals(data.transitions, q_gradient))
+        return neighbours.adjoint(data.transitions, _discounted(discount, plan.policy), arrived)
+    arrived = _discounted(discount, _arrivals(data.transitions, q_gradient))
     return _sum(lambda t: plan.inverse[t] * arrived[t][None], layout.num_states), True
+
+
+def _discounted(discount: Any, values: Any) -> Any:
+    """Values [..., M, C] times the discount of each task of each chain, where it is not in the transitions."""
+    return values if discount is None else discount[(None,) * (values.ndim - 2)] * values
 
 
 def _inverse(transitions: Any, policy: Any) -> Any:

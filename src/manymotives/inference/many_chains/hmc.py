@@ -38,7 +38,6 @@ from manymotives.inference.mcmc.chains import STARTS, Settings, starting_point
 from manymotives.inference.mcmc.density import noncentred_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
-from manymotives.planning import plan
 
 MOST_STEPS = 6  # of tasks' trajectories, and of populations' given their tasks' u
 SUPERCHAINS = 16
@@ -151,9 +150,7 @@ class Chains:
         points = [starting_point(target, self.rng, draws) for _ in range(starts[-1] + 1)]
         hyper, tasks = np.stack([point[0] for point in points]), np.stack([point[1] for point in points])
         hyper_z, task_z = noncentred_draws(target.layout, hyper, tasks)
-        temperature = target.felt_temperatures(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
-        soft = temperature if target.layout.is_soft else None
-        found = plan(target.environment, target.rewards(tasks), on=target.on, inverse_temperature=soft)
+        found = target.planned(tasks, np.tile(np.arange(target.num_tasks), (len(tasks), 1)))
         begin = found.value if self.layout.is_large else np.asarray(found.actions, dtype=np.int32)
         hyper_z, task_z, begin = (
             jnp.asarray(np.moveaxis(each[starts], 0, -1).swapaxes(0, 1)) for each in (hyper_z, task_z, begin)

@@ -33,6 +33,7 @@ class StaticLayout(NamedTuple):
     link: int
     reward_index: tuple[int, ...]
     has_features: bool
+    discount: int
     temperature: int
     lapse: int
     has_lapse: bool
@@ -58,7 +59,7 @@ class StaticLayout(NamedTuple):
 class Data(NamedTuple):
     """Arrays, which may change without compiling again."""
 
-    transitions: Any  # [S, A, S] times the discount; `Neighbours` of a large environment
+    transitions: Any  # [S, A, S] times the discount, unless that is inferred; `Neighbours` of a large environment
     allowed: Any  # [S, A]
     counts: Any  # [S, A, M]
     temperature: Any  # [M] where it is known
@@ -79,6 +80,7 @@ def static_layout_of(target: Target) -> StaticLayout:
         link=parameters.link,
         reward_index=tuple(int(index) for index in parameters.reward_index),
         has_features=parameters.features.exist,
+        discount=parameters.discount,
         temperature=parameters.temperature,
         lapse=parameters.lapse,
         has_lapse=parameters.lapse != FIXED or bool((target.fixed_lapse > 0).any()),
@@ -122,11 +124,12 @@ def _strides(run: Run, sources: Any) -> tuple[int, int] | None:
 def data_of(target: Target) -> Data:
     """As NumPy arrays."""
     environment, parameters = target.environment, target.layout
+    discount = environment.discount if parameters.discount == FIXED else 1.0
     transitions: Any
     if environment.num_states > MOST_STATES:
-        transitions = neighbours_of(environment.discount * environment.matrix, environment.num_actions)
+        transitions = neighbours_of(discount * environment.matrix, environment.num_actions)
     else:
-        transitions = environment.discount * environment.tensor
+        transitions = discount * environment.tensor
     return Data(
         transitions,
         allowed_actions(environment),

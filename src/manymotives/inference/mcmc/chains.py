@@ -29,7 +29,7 @@ from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.models.episodes import LARGEST, EpisodeCounts
-from manymotives.planning import plan
+from manymotives.models.target import FIXED
 from manymotives.planning.problem import cores
 from manymotives.planning.warm_start import world_of
 
@@ -140,7 +140,8 @@ class MarkovChain:
         self.is_hamiltonian = kernel is hamiltonian_draws
         self.uses_curvature = self.is_hamiltonian and has_many_coordinates(target)  # for its mass matrices
         self.walk_size = 0 if self.is_hamiltonian and only_trajectories(target) else walk_size
-        self.world = world_of(target.environment, target.num_tasks, target.layout.is_soft)
+        own_discounts = target.layout.discount != FIXED
+        self.world = world_of(target.environment, target.num_tasks, target.layout.is_soft, own_discounts=own_discounts)
         self.dynamics = None if target.belief is None else DynamicsSampler(target.belief, self.world)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count
@@ -313,9 +314,7 @@ class MarkovChain:
         environment = target.environment if self.dynamics is None else self.dynamics.begin(self.rng)
         owner = np.arange(target.num_tasks)
         u = tasks + self.offset
-        temperature = target.felt_temperatures(u, owner)
-        soft = temperature if target.layout.is_soft else None
-        found = plan(environment, target.rewards(u), on=target.on, inverse_temperature=soft)
+        found = target.planned(u, owner, environment)
         self.state = State(
             tasks=tasks,
             hyper=np.ascontiguousarray(hyper),

@@ -11,7 +11,8 @@ For a population's h and its tasks' u:
 
 with x_j the hyperparameter itself. T resembles a quantile function: before the data z is nearly standard normal, and
 tasks keep their z when their population moves. The Jacobian of T is part of log p(z), so that T has to be good, not
-exact. g goes back from choices to q, by one adjoint solve to rewards, and on to u.
+exact. g goes back from choices to q, by one adjoint solve to rewards, and on to u. With G the gradient in rewards of
+pairs, q = r + γ P v makes that in the discount Σ G P v, and in its logit (1 − γ) Σ G (q − r).
 """
 
 import math
@@ -30,7 +31,7 @@ from manymotives.inference.mcmc.proposals import plan_proposals, shifted
 from manymotives.inference.mcmc.rewards import reward_gradient
 from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
-from manymotives.models.likelihood import LARGEST_LOG_C, SMALLEST_LOG_C, weights_workspace
+from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C, weights_workspace
 from manymotives.models.smooth_scales import set_range_slopes, set_scales
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
@@ -283,12 +284,13 @@ def _choice_likelihoods(world, layout, data, workspace):
     """Log-likelihoods of the tasks and their gradients in u."""
     counts, known_lapse = data.counts, data.lapse
     temperature_index, lapse_index, is_soft = layout.temperature, layout.lapse, layout.is_soft
+    discount_index, rewards = layout.discount, workspace.plans.rewards
     tasks, found, likelihood_gradient = workspace.tasks, workspace.log_likelihood, workspace.likelihood_gradient
     policies, q_gradient, value_adjoint = workspace.policies, workspace.q_gradient, workspace.value_adjoint
     plans = workspace.plans
     temperature, actions, q, value, residual = plans.temperature, plans.actions, plans.q, plans.value, plans.residual
     num_tasks = len(likelihood_gradient)
-    num_states, num_actions = world.num_states, world.num_actions
+    num_states, num_actions, per_state = world.num_states, world.num_actions, rewards.shape[2]
     tasks = shifted(data, tasks, workspace.owner, num_tasks)
     plan_proposals(world, layout, data, plans, tasks, workspace.owner, num_tasks)
     by_temperature, weights = np.zeros(num_tasks), weights_workspace(num_states, num_actions)
@@ -321,4 +323,11 @@ def _choice_likelihoods(world, layout, data, workspace):
         for s in range(num_states):
             for a in range(num_actions):
                 q_gradient[m, s, a] += value_adjoint[m, s] * policies[m, s, a]
+        if discount_index >= 0 and abs(tasks[m, discount_index]) < LARGEST_LOGIT:
+            total = 0.0
+            for s in range(num_states):
+                for a in range(num_actions):
+                    if q[m, s, a] > -np.inf:
+                        total += q_gradient[m, s, a] * (q[m, s, a] - rewards[m, s, a if per_state > 1 else 0])
+            likelihood_gradient[m, discount_index] = (1.0 - plans.ratio[m]) * total
     reward_gradient(layout, workspace, tasks)

@@ -12,7 +12,7 @@ import numpy as np
 from manymotives.families import BETA, natural
 from manymotives.inference.mcmc.rewards import set_rewards
 from manymotives.jit import compiled, inner
-from manymotives.models.likelihood import inverse_temperature, log_likelihood, weights_workspace
+from manymotives.models.likelihood import discount_factor, inverse_temperature, log_likelihood, weights_workspace
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import empty_plans, plan_again
@@ -81,14 +81,16 @@ def shifted(data, proposed, owner, count):
 
 @inner
 def plan_proposals(world, layout, data, plans, proposed, owner, count):
-    """Rewards, temperatures and plans of proposals, with what covariates add, for tasks `owner` [N]."""
-    known_temperature, temperature_index = data.temperature, layout.temperature
-    rewards, temperature = plans.rewards, plans.temperature
+    """Rewards, temperatures, discounts and plans of proposals, with what covariates add, for tasks `owner` [N]."""
+    known_temperature, temperature_index, discount_index = data.temperature, layout.temperature, layout.discount
+    rewards, temperature, ratio = plans.rewards, plans.temperature, plans.ratio
     set_rewards(layout, proposed, rewards, count)
     for n in range(count):
         temperature[n] = known_temperature[owner[n]]
         if temperature_index >= 0:
             temperature[n] = inverse_temperature(proposed[n, temperature_index])
+        if discount_index >= 0:
+            ratio[n] = discount_factor(proposed[n, discount_index])
     plan_again(world, plans, layout.is_soft, count)
 
 

@@ -23,7 +23,7 @@ def labelled_effects(target: Target, effects: Effects, drawn: EffectDraws, besid
     """Coefficients on covariates' own scales, spreads of levels, and what each member adds.
 
     `<parameter>_effect` [term, …], `<parameter>_spread` [slope, …] and `<parameter>_deviation` [member, …] of the
-    reward (of its weights, where it has features), the inverse temperature and the lapse.
+    reward (of its weights, where it has features), the inverse temperature, the lapse and the discount.
     """
     coefficients = effects.coefficients(*drawn) / effects.units[:, None]
     spread = np.exp(drawn.log_spread)
@@ -37,6 +37,7 @@ def labelled_effects(target: Target, effects: Effects, drawn: EffectDraws, besid
         ("reward", slice(0, target.num_weights or layout.num_rewards), None),
         ("inverse_temperature", slice(layout.temperature, layout.temperature + 1), ()),
         ("lapse", slice(layout.lapse, layout.lapse + 1), ()),
+        ("discount", slice(layout.discount, layout.discount + 1), ()),
     ):
         if part.start < 0:
             continue

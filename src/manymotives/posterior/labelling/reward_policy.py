@@ -171,7 +171,7 @@ def cells_of(target: Target) -> tuple[str, ...]:
 
 
 def task_variables(target: Target, tasks: np.ndarray) -> Variables:
-    """Rewards, weights, temperatures and lapse rates [chain, draw, M, ...] from coordinates u [chain, draw, M, D]."""
+    """Rewards, weights and further parameters [chain, draw, M, ...] from coordinates u [chain, draw, M, D]."""
     layout, owner = target.layout, np.arange(target.num_tasks)
     reward = target.rewards(tasks)
     if target.on == "state_action":
@@ -183,6 +183,9 @@ def task_variables(target: Target, tasks: np.ndarray) -> Variables:
         made["inverse_temperature"] = ((), target.temperatures(tasks, owner))
     if layout.lapse >= 0:
         made["lapse"] = ((), target.lapses(tasks, owner))
+    discounts = target.discounts(tasks, owner)
+    if discounts is not None:
+        made["discount"] = ((), discounts)
     return made
 
 
