@@ -21,6 +21,7 @@ from manymotives.data.environments import Environments
 from manymotives.errors import InputError, quoted
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.coordinates import RewardCoordinates, coordinates_of
 from manymotives.models.effects import Effects, effects_of
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
@@ -32,15 +33,7 @@ from manymotives.models.sharing import REWARD, Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.models.switching import Switching
-from manymotives.models.target import (
-    FIXED,
-    ParameterLayout,
-    RewardCoordinates,
-    Target,
-    check_everyone_chose,
-    checked_choices,
-    coordinates_of,
-)
+from manymotives.models.target import FIXED, ParameterLayout, Target, check_everyone_chose, checked_choices
 
 RESIDUAL = ""  # instead of a name: no formula is for it
 FURTHER = ("discount", "inverse_temperature", "lapse")  # coordinates behind rewards, in their order
@@ -231,7 +224,7 @@ class RewardPolicyModel(Model):
             effects=self._effects(tasks, names, belief),
         )
 
-    def _names_of_coordinates(self, rewards: "RewardCoordinates", places: dict[str, int]) -> list[str]:
+    def _names_of_coordinates(self, rewards: RewardCoordinates, places: dict[str, int]) -> list[str]:
         """The parameter that each coordinate is, as formulas call it; residuals have none."""
         has_weights = isinstance(self.reward, GaussianReward) and self.reward.features is not None
         named = map(str, self.reward.feature_names(len(rewards.rewarded))) if has_weights else REWARD

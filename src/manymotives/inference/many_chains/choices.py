@@ -164,9 +164,7 @@ def _plan(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, disc
     return Plan(q, value, policy, inverse, actions, ~again)
 
 
-def _plan_of_many(
-    layout: StaticLayout, data: Data, rewards: Any, temperature: Any, discount: Any, value: Any
-) -> Plan:
+def _plan_of_many(layout: StaticLayout, data: Data, rewards: Any, temperature: Any, discount: Any, value: Any) -> Plan:
     """The same in a large environment, from values nearby."""
     exists, c = data.allowed[:, :, None, None], temperature[None, None]
 
