@@ -28,10 +28,11 @@ from manymotives.posterior.by_name import are_by_name, by_name
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
+from manymotives.posterior.reward_tables import rewards_table
 from manymotives.posterior.summary import Summary
-from manymotives.posterior.tables import contrasts_of, described, in_one_order, selected, tidy
+from manymotives.posterior.tables import in_one_order
 from manymotives.posterior.transfer import best_policies, transferred
-from manymotives.posterior.unidentified import identifiability_of, marked, unidentified
+from manymotives.posterior.unidentified import identifiability_of, unidentified
 
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 
@@ -254,21 +255,7 @@ class Posterior(ABC):
             raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
-        reward = selected(
-            self.by_state_name(self.canonical()["reward"] if canonical else self.rewards, canonical), "task", tasks
-        )
-        cells: list[str] = [dim for dim in ("state", "action") if dim in reward.dims]
-        average = reward.mean(cells).stack(sample=("chain", "draw"))
-        reward = selected(reward, "state", states).stack(sample=("chain", "draw"))
-        if contrasts is not None:
-            found = contrasts_of(reward, ["task"] if contrasts == "task" else cells, level)
-            return found if contrasts == "task" else marked(found, self, canonical)
-        table = described(reward, level)
-        table["p_above_average"] = (reward > average).mean("sample").where(table["mean"].notnull())
-        if not canonical:
-            prior = self.by_state_name(self.data["prior"].dataset["reward"])
-            table["prior_mean"], table["prior_sd"] = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
-        return tidy(table, ["task", *cells])
+        return rewards_table(self, contrasts, tasks, states, canonical, level)
 
     def by_state_name(self, values: xr.DataArray, canonical: bool = False) -> xr.DataArray:
         """Rewards by names of states, where states with one name have one; what actions cost differs between them."""

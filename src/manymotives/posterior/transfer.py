@@ -38,12 +38,13 @@ def transferred(
     reward = rewards_in(posterior, place, features, seed=seed)
     on, whose = posterior.model.reward.on, _whose(reward)
     mean = reward.mean(("chain", "draw"))
-    best = plan(place, mean.transpose(*whose, ...).values, on=on)
+    best = plan(place, mean.transpose(*whose, ...).values, on=on, discount=_mean_discounts(posterior, whose))
     drawn = reward.stack(sample=("chain", "draw")).transpose("sample", *whose, ...)
     size = int(np.prod([drawn.sizes[dim] for dim in whose])) * place.available.size
     every = -(-drawn.sizes["sample"] // max(1, min(draws, NUMBERS // size)))
     drawn = drawn.isel(sample=slice(None, None, every))
     rule = {word: _chosen(posterior, word, drawn, whose, every) for word in ("inverse_temperature", "lapse")}
+    rule["discount"] = _chosen(posterior, "discount", drawn, whose, every) if _infers_discount(posterior) else None
     is_soft = rule["lapse"] is not None and posterior.model.choice.is_soft
     value, loss, first, choice = _under_draws(place, drawn.values, best.policy, rule, on, is_soft)
     tails = [(1 - level) / 2, (1 + level) / 2]
@@ -74,7 +75,8 @@ def best_policies(posterior: Any, environment: Any, features: Any = None) -> xr.
     if "task" not in mean.dims and "motive" not in mean.dims:
         mean = mean.expand_dims({"task": posterior._task_coordinate})
     whose = _whose(mean)
-    found = plan(place, mean.transpose(*whose, ...).values, on=posterior.model.reward.on).policy
+    own = _mean_discounts(posterior, whose)
+    found = plan(place, mean.transpose(*whose, ...).values, on=posterior.model.reward.on, discount=own).policy
     names = {"state": coordinate_of(place.states), "action": coordinate_of(place.actions)}
     coordinates = {dim: mean[dim] for dim in whose if dim in mean.coords}
     return xr.DataArray(found, dims=(*whose, "state", "action"), coords=coordinates | names, name="policy")
@@ -87,7 +89,7 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
         raise InputError("the environment to transfer to must be known; found a DynamicsBelief. Use its mean.")
     if not isinstance(place, Environment):
         raise InputError(f"environment must be mm.Environment, or several by name; found {type(place).__name__}.")
-    if place.discount != posterior.environment.discount:
+    if place.discount != posterior.environment.discount and not _infers_discount(posterior):
         raise InputError(
             f"the fit has the discount {posterior.environment.discount:g} and this environment has "
             f"{place.discount:g}: rewards mean something else under it. Give it the discount of the fit."
@@ -206,13 +208,16 @@ def _under_draws(
     temperature, lapse = rule["inverse_temperature"], rule["lapse"]
     for begin in range(0, len(rewards), BATCH):
         part = slice(begin, begin + BATCH)
-        found = plan(place, rewards[part], on=on)
-        attained = evaluate(place, np.broadcast_to(policy, found.q.shape), rewards[part], on=on)
+        own = None if rule["discount"] is None else rule["discount"][part]
+        found = plan(place, rewards[part], on=on, discount=own)
+        attained = evaluate(place, np.broadcast_to(policy, found.q.shape), rewards[part], on=on, discount=own)
         values.append(attained)
         losses.append(np.maximum(found.value - attained, 0.0))
         firsts.append(found.policy)
         if temperature is not None:
-            q = plan(place, rewards[part], on=on, inverse_temperature=temperature[part]).q if is_soft else found.q
+            q = found.q
+            if is_soft:
+                q = plan(place, rewards[part], on=on, inverse_temperature=temperature[part], discount=own).q
             choices.append(np.exp(log_choice_probabilities(q, temperature[part], lapse[part])))
     together = [np.concatenate(each) for each in (values, losses, firsts)]
     return together[0], together[1], together[2], np.concatenate(choices) if choices else None
@@ -230,6 +235,17 @@ def _chosen(posterior: Any, word: str, drawn: xr.DataArray, whose: tuple[str, ..
     present = [dim for dim in axes if dim in values.dims]
     table = values.transpose(*present).values.reshape([drawn.sizes[dim] if dim in present else 1 for dim in axes])
     return np.ascontiguousarray(np.broadcast_to(table, [drawn.sizes[dim] for dim in axes]), dtype=float)
+
+
+def _infers_discount(posterior: Any) -> bool:
+    return bool(getattr(posterior.model, "infers_discount", False))
+
+
+def _mean_discounts(posterior: Any, whose: tuple[str, ...]) -> np.ndarray | None:
+    """E γ of each; None: the environment's."""
+    if not _infers_discount(posterior):
+        return None
+    return np.asarray(posterior.data["posterior"].dataset["discount"].mean(("chain", "draw")).transpose(*whose).values)
 
 
 def _whose(values: xr.DataArray) -> tuple[str, ...]:
