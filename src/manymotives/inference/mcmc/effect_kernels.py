@@ -13,14 +13,12 @@ import numpy as np
 
 from manymotives.families import is_location_scale, location, log_kernel
 from manymotives.inference.mcmc.density import density_workspace, evaluate, find_noncentred
+from manymotives.inference.mcmc.effect_regression import SLICE_STEPS, SLICE_WIDTH, regress
 from manymotives.inference.mcmc.populations import DONE, STEP_LEFT, next_on_slice, set_parameters
 from manymotives.jit import compiled, inner
 
 MOST_STEPS = 12  # of a trajectory; fewer where they are short, and get nowhere: regression is quick there
-SLICE_WIDTH = 1.0
-SLICE_STEPS = 500  # evaluations at most; a dozen are usual
 SMALLEST_LOG = -600.0  # of τ: smaller is zero for all that choices could show
-NARROW = 1e-8  # b² beside the squares of columns, from which on these may seem to repeat each other
 COEFFICIENT, SPREAD, CENTRED_SPREAD = range(3)  # what moves along a slice
 
 
@@ -34,6 +32,7 @@ class Columns(NamedTuple):
     has_slope: np.ndarray  # [K, D]
     scale: float
     mean: np.ndarray  # [D] the hyperparameter that is a normal coordinate's mean, and of no other; −1: none
+    own_scale: np.ndarray  # [D] the same of its scale
 
 
 class EffectState(NamedTuple):
@@ -53,7 +52,7 @@ def update_effects(rng, world, layout, data, state, known, effects, slopes):
     """
     parameters = np.empty((len(layout.families), 2))
     set_parameters(layout, state.hyper, 0, parameters)
-    _regress(rng, layout, data, state, known, effects, parameters)
+    regress(rng, layout, data, state, known, effects, parameters)
     _slice_others(rng, layout, data, state, known, effects, parameters)
     _slice_spreads(rng, layout, data, state, known, effects, parameters)
     _set_offset(known, effects.z, effects.log_spread, data.offset)  # as a chain that resumes begins: sums round
@@ -86,92 +85,6 @@ def _scale_of(known, log_spread, e, d):
 
 
 # ---- tasks keep u --------------------------------------------------------------------------------------------------
-
-
-@inner
-def _regress(rng, layout, data, state, known, effects, parameters):
-    """B of normal coordinates, with their population means: u = mean + X B + b · normal, all but b drawn anew.
-
-    In units of the prior the covariance is (1 + X̃ᵀ X̃ / b²)⁻¹.
-    """
-    columns, products, z, task_z, offset = known.columns, known.products, effects.z, state.task_z, data.offset
-    hyper, tasks, constants = state.hyper, state.tasks, layout.hyper_constants
-    count, size = len(tasks), len(known.applies)
-    which, scale, here = np.empty(size + 1, dtype=np.int64), np.empty(size + 1), np.empty(size + 1)
-    for d in range(len(parameters)):
-        number, j, b = 0, known.mean[d], parameters[d, 1]
-        for e in range(size):
-            if known.applies[e, d]:
-                which[number], scale[number], here[number] = e, _scale_of(known, effects.log_spread, e, d), z[e, d]
-                number += 1
-        if number == 0 or not is_location_scale(layout.families[d]):
-            continue
-        coefficients = number
-        if j >= 0:
-            which[number], scale[number] = size, constants[j, 1]
-            here[number] = (hyper[0, j] - constants[j, 0]) / constants[j, 1]
-            number += 1
-        square, right = np.empty((number, number)), np.empty(number)
-        for i in range(number):
-            total = 0.0
-            for m in range(count):
-                total += columns[which[i], m] * task_z[m, d]
-            right[i] = b * scale[i] * total - b**2 * here[i]
-            for k in range(number):
-                square[i, k] = scale[i] * scale[k] * products[which[i], which[k]]
-        moved = _normal(rng, square, b, right)
-        if not np.isfinite(moved).all():
-            continue
-        for i in range(number):
-            step = scale[i] * moved[i]
-            for m in range(count):
-                task_z[m, d] -= columns[which[i], m] * (step / b)
-            if i < coefficients:
-                z[which[i], d] += moved[i]
-                for m in range(count):
-                    offset[m, d] += columns[which[i], m] * step
-            else:
-                hyper[0, j] += step
-                parameters[d, 0] = hyper[0, j]
-        for m in range(count):
-            tasks[m, d] = parameters[d, 0] + b * task_z[m, d]
-
-
-@inner
-def _normal(rng, square, b, right):
-    """A draw from Normal(A⁻¹ right, b² A⁻¹) with A = `square` + b²; no number where b² is 0.
-
-    By eigenvectors where b is next to nothing and columns may repeat each other, or the intercept.
-    """
-    count = len(right)
-    drawn, trace = np.empty(count), 0.0
-    for i in range(count):
-        drawn[i] = b * rng.standard_normal()
-        trace += square[i, i]
-    if b**2 > NARROW * trace:
-        for i in range(count):
-            square[i, i] += b**2
-        lower = np.linalg.cholesky(square)
-        for i in range(count):
-            total = right[i]
-            for k in range(i):
-                total -= lower[i, k] * right[k]
-            right[i] = total / lower[i, i]
-        for i in range(count - 1, -1, -1):
-            drawn[i] = (right[i] + drawn[i]) / lower[i, i]
-            for k in range(i):
-                drawn[k] -= lower[i, k] * drawn[i]
-        return drawn
-    values, turn = np.linalg.eigh(square)
-    found = np.zeros(count)
-    for i in range(count):
-        size = b**2 + max(values[i], 0.0)
-        along = drawn[i] / math.sqrt(size)
-        for k in range(count):
-            along += turn[k, i] * right[k] / size
-        for k in range(count):
-            found[k] += turn[k, i] * along
-    return found
 
 
 @inner

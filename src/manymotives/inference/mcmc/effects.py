@@ -5,8 +5,8 @@
 A chain's `state.tasks` are v, so that the population's own updates are those of every model, and `data.offset` is what
 covariates add. Around each sweep:
 
-    tasks keep u       B and, with it, the population mean: drawn together, where v is normal (conjugate: a regression);
-                       elsewhere one coefficient of each coordinate by slice sampling; then τ, with z kept
+    tasks keep u       where v is normal: its scale and τ, B integrated out; then B and the population mean together
+                       (conjugate: a regression); elsewhere one coefficient of each coordinate by slice sampling; τ
     B is kept          τ by slice sampling
     tasks keep v       z and log τ by a Hamiltonian trajectory, along which every task plans anew
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.families import NORMAL
+from manymotives.families import LOG_NORMAL, NORMAL
 from manymotives.inference.draws import EffectDraws
 from manymotives.inference.mcmc.effect_kernels import Columns, EffectState, set_offset, update_effects
 from manymotives.inference.mcmc.state import Data, State
@@ -121,16 +121,20 @@ def _columns_of(target: Target) -> Columns:
         slope=effects.slope.copy(),
         has_slope=effects.has_slope,
         scale=effects.scale,
-        mean=_own_means(target),
+        mean=_own(target, 0),
+        own_scale=_own(target, 1),
     )
 
 
-def _own_means(target: Target) -> np.ndarray:
-    """[D] the hyperparameter that is the mean of a normal coordinate, and of no other; CONSTANT where there is none."""
+def _own(target: Target, column: int) -> np.ndarray:
+    """[D] the hyperparameter that is the mean (or scale) of a normal coordinate, and of no other; CONSTANT: none.
+
+    A mean must have a normal prior.
+    """
     layout = target.layout
     found = np.full(target.num_coordinates, CONSTANT)
-    for d in range(target.num_coordinates):
-        j = layout.source[d, 0]
-        if j != CONSTANT and layout.hyper_families[j] == NORMAL and (layout.source == j).sum() == 1:
+    for d in np.flatnonzero(np.isin(layout.families, (NORMAL, LOG_NORMAL))):
+        j = layout.source[d, column]
+        if j != CONSTANT and (column == 1 or layout.hyper_families[j] == NORMAL) and (layout.source == j).sum() == 1:
             found[d] = j
     return found
