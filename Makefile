@@ -71,7 +71,7 @@ large: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_posteriors $(CASES)
 
 covariates: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.covariates
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.covariates --processes $(or $(PROCESSES),2)
 
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching

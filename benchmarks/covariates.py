@@ -4,14 +4,17 @@ Two groups of 20 subjects, 60 steps each, on a 3 × 3 grid with slip .1, discoun
 weights differ between subjects by a standard deviation of .5. In the first group the weight of the first feature is
 larger by one of these standard deviations (or by nothing). `mm.HMC(chains=2)`, else defaults; beside it the two-stage
 estimate: the difference between groups of posterior means by `mm.Hierarchical()`, which knows nothing of groups.
+Each data set is a line of a file, written when it is done: a run that was stopped goes on where it was.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
+import os
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from multiprocessing import Queue, get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +39,21 @@ def data_set(seed: int, difference: float) -> tuple[mm.Environment, np.ndarray, 
     return environment, features, demonstrations, {"task": list(demonstrations.tasks), "group": group}
 
 
-def replicate(seed: int, difference: float) -> dict[str, float]:
+def replicate(seed: int, difference: float, method: Any = None) -> dict[str, Any]:
     """One data set: the effect, its interval, its direction; and what two stages would have given."""
+    begin = time.process_time()
     environment, features, demonstrations, table = data_set(seed, difference)
     reward = mm.GaussianReward(features)
-    method = mm.HMC(chains=2)
+    method = method or mm.HMC(chains=2)
     sharing = mm.Hierarchical("group", covariates=table)
     posterior: Any = mm.fit(
         mm.RewardPolicyModel(reward, CHOICE, sharing), environment, demonstrations, method, seed=seed, progress=False
     )
     row = posterior.effects().iloc[0]
+    fitted = time.process_time()
+    once = replace(method, max_rounds=1)  # enough for means
     without: Any = mm.fit(
-        mm.RewardPolicyModel(reward, CHOICE, mm.Hierarchical()), environment, demonstrations, method, progress=False
+        mm.RewardPolicyModel(reward, CHOICE, mm.Hierarchical()), environment, demonstrations, once, progress=False
     )
     means = without.weights.isel(feature=0).mean(("chain", "draw")).values
     return {
@@ -59,42 +65,80 @@ def replicate(seed: int, difference: float) -> dict[str, float]:
         "certain": float(row["p_direction"] > 0.975),
         "two_stage": float(means[:SUBJECTS].mean() - means[SUBJECTS:].mean()),
         "mixed": float("mixing" in posterior.data.attrs),
+        "cpu_seconds": fitted - begin,
+        "cpu_seconds_two_stage": time.process_time() - fitted,
+        "commit": commit(),
     }
 
 
-def summaries(rows: list[dict[str, float]]) -> Iterator[str]:
+def summaries(rows: list[dict[str, Any]]) -> Iterator[str]:
     """A line for each size of the true difference."""
     for difference in sorted({row["difference"] for row in rows}):
         mine = [row for row in rows if row["difference"] == difference]
         count = len(mine)
-        value = {name: np.array([row[name] for row in mine]) for name in mine[0]}
+        value = {name: np.array([row[name] for row in mine]) for name in mine[0] if name != "commit"}
         share, error = value["covered"].mean(), value["mean"] - difference
         yield (
             f"difference {difference}: {count} data sets, {value['mixed'].mean():.0%} mixed; 95 % intervals cover "
             f"{share:.3f} ± {np.sqrt(share * (1 - share) / count):.3f}; bias {error.mean():+.3f} "
             f"± {error.std() / np.sqrt(count):.3f}, of two stages "
             f"{(value['two_stage'] - difference).mean():+.3f} ± {value['two_stage'].std() / np.sqrt(count):.3f}; "
-            f"P(direction) > .975 in {value['certain'].mean():.3f}"
+            f"P(direction) > .975 in {value['certain'].mean():.3f}; {value['cpu_seconds'].mean():.1f} s of CPU each, "
+            f"{value['cpu_seconds_two_stage'].mean():.1f} s for two stages"
         )
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """What a file of lines holds; a line that was cut short, where the work was stopped, is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def replicate_all(wanted: Iterable[tuple[int, float]], processes: int, path: Path) -> None:
+    """A line of JSON for each data set, written when it is done; each in a process of its own, on one core."""
+    done = {(row["seed"], row["difference"]) for row in rows_in(path)}
+    left = [each for each in wanted if each not in done]
+    if not left:
+        return
+    replicate(*left[0], method=mm.HMC(chains=2, draws=5, warmup=5, max_rounds=1))  # compiles, for all processes
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.environ |= {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
+    context = get_context("spawn")
+    places = context.Queue()
+    for place in range(processes):
+        places.put(place)
+    with (
+        ProcessPoolExecutor(processes, mp_context=context, initializer=_on_one_core, initargs=(places,)) as pool,
+        path.open("a", encoding="utf-8") as out,
+    ):
+        for number, future in enumerate(as_completed([pool.submit(replicate, *each) for each in left]), 1):
+            out.write(json.dumps(future.result()) + "\n")
+            out.flush()
+            if number % 10 == 0:
+                print(f"{number} of {len(left)} data sets", flush=True)
+
+
+def _on_one_core(places: "Queue[int]") -> None:
+    """Bind this process to a core, where the system can: chains then run one after the other."""
+    if hasattr(os, "sched_setaffinity"):
+        every = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {every[places.get() % len(every)]})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("build/covariates.json"))
+    parser.add_argument("--seeds", default="0:200", help="from:to, without the last")
+    parser.add_argument("--differences", type=float, nargs="*", default=[SPREAD, 0.0])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("build/covariates.jsonl"))
+    parser.add_argument("--summary", action="store_true", help="of what the file holds; nothing is run")
     given = parser.parse_args()
-    rows: list[dict[str, float]] = []
-    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        for difference in (SPREAD, 0.0):
-            for row in pool.map(partial(replicate, difference=difference), range(given.count)):
-                rows.append(row)
-                if len(rows) % 10 == 0:
-                    print(f"{len(rows)} of {2 * given.count} data sets", flush=True)
-    for line in summaries(rows):
+    if not given.summary:
+        first, last = map(int, given.seeds.split(":"))
+        wanted = [(seed, difference) for seed in range(first, last) for difference in given.differences]
+        replicate_all(wanted, given.processes, given.out)
+    for line in summaries(rows_in(given.out)):
         print(line)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps({"commit": commit(), "rows": rows}), encoding="utf-8")
 
 
 if __name__ == "__main__":

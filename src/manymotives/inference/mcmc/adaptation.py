@@ -21,7 +21,7 @@ from manymotives.inference.mcmc.hamiltonian import start_trajectories
 from manymotives.inference.mcmc.interweaving import interweaving_directions
 from manymotives.inference.mcmc.state import AcceptanceCounts, Tuning
 from manymotives.models import Target
-from manymotives.models.rewards import NORMALISED
+from manymotives.models.rewards import LINEAR, NORMALISED
 
 if TYPE_CHECKING:
     from manymotives.inference.mcmc.chains import MarkovChain
@@ -106,6 +106,8 @@ def schedule_of(target: Target, task_step_size: np.ndarray, hyper_step_size: np.
         is_sparse = target.layout.link == NORMALISED  # or may be: Gaussian rewards leave nothing to prior proposals
         return np.array([int(is_sparse), np.clip(round(3.0 / float(np.median(task_step_size))), 6, 200), 0])
     steps = population_steps(hyper_step_size)
+    if target.effects is not None and target.layout.link == LINEAR:
+        return np.array([1, 4, steps])  # scales and means move with effects, and nothing is sparse
     return np.array([5 - round(steps / 6), 4, steps])
 
 

@@ -224,21 +224,22 @@ class MarkovChain:
         if self.dynamics is None and self.motives is None and self.effects is None:
             self.kernel(*fixed, thin, drawn, acceptance)
         else:
+            together = 1 if self.effects is None else SWEEPS_EACH
             for n in range(len(drawn.tasks)):
                 one = drawn.part(slice(n, n + 1))
-                for sweep in range(thin):
+                for sweep in range(0, thin, together):
                     if self.dynamics is not None:
                         self.dynamics.update(self.rng, self.layout, self.data, self.state)
-                    self.kernel(*fixed, 1, one, acceptance)
+                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance)
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
-                    if self.effects is not None and (thin - 1 - sweep) % SWEEPS_EACH == 0:
+                    if self.effects is not None:
                         self.effects.update(self.rng, self.world, self.layout, self.data, self.state)
                         self._keep(one)
+                if self.effects is not None:
+                    one.tasks[:] += self.offset  # draws are of u
                 if part is not None:
                     self._note(part.start + n)
-                    if self.effects is not None:
-                        one.tasks[:] += self.offset  # draws are of u; in warm-up, of what the population says
                 elif self.effects is not None:
                     self.effects.note()
         self.done += len(drawn.tasks)

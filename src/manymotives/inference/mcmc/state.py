@@ -72,4 +72,4 @@ class Data(NamedTuple):
     lapse: np.ndarray  # [M]
     offset: np.ndarray  # [M, D] what covariates add to tasks' u before choices see them; [0, D] where there are none
     proposal_log_likelihoods: int  # address of `proposals.proposal_log_likelihoods`
-    log_density_and_gradient: int  # address of `density.log_density_and_gradient`; 0 without trajectories
+    log_density_and_gradient: int  # address of `density.log_density_and_gradient`; 0 where nothing has trajectories

@@ -69,7 +69,7 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
     plans, proposed, _, found, owner = proposal_workspace(world, layout, target.num_tasks)
     taken = world, layout, data, plans, proposed, owner, 1, found
     data = data._replace(proposal_log_likelihoods=address_of(proposal_log_likelihoods, *taken))
-    if is_hamiltonian:
+    if is_hamiltonian or target.effects is not None:
         workspace = density_workspace(world, layout, target.num_tasks, target.num_groups)
         given = world, layout, data, workspace, workspace.hyper, workspace.tasks
         data = data._replace(log_density_and_gradient=address_of(log_density_and_gradient, *given))
