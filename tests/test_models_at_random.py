@@ -58,6 +58,12 @@ def test_chains_around_a_laplace_approximation_on_a_model_at_random(index):
     assert not zoo.is_bad(record), zoo.described(record)
 
 
+@pytest.mark.parametrize("index", [3, *(pytest.param(n, marks=pytest.mark.long) for n in range(200, 215))])
+def test_two_environments_on_a_model_at_random(index):
+    record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR, several=True)
+    assert not zoo.is_bad(record), zoo.described(record)
+
+
 @pytest.mark.long
 def test_many_models_at_length():
     size = {"chains": 4, "draws": 1500, "warmup": 400, "thin": 1}

@@ -46,10 +46,19 @@ MANY = 12  # … and how many of these there are where one of each still disagre
 
 
 def examine(
-    seed: int, index: int, size: dict[str, int], methods: tuple[str, ...], *, suspicious: float = LARGEST_Z
+    seed: int,
+    index: int,
+    size: dict[str, int],
+    methods: tuple[str, ...],
+    *,
+    suspicious: float = LARGEST_Z,
+    several: bool = False,
 ) -> dict[str, Any]:
-    """Everything about one specimen, as what JSON can hold. Quantities with |z| > `suspicious` are looked at again."""
-    one = specimen(seed, index, gaussian=LAPLACE in methods)
+    """Everything about one specimen, as what JSON can hold. Quantities with |z| > `suspicious` are looked at again.
+
+    `several`: of one in two environments.
+    """
+    one = specimen(seed, index, gaussian=LAPLACE in methods, several=several)
     record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "pairs": {}, "seconds": {}}
     reach = log_reach(one.world, one.model, one.data, np.random.default_rng([seed, index, 1]))
     drawn: dict[str, dict[str, np.ndarray]] = {}

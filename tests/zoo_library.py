@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zoo_checks import Sampled
-from zoo_oracle import PARAMETERS, Distribution, Draws, Model, rewards_of_pairs
+from zoo_oracle import PARAMETERS, Distribution, Draws, Model, first_cells, rewards_of_pairs
 from zoo_specimens import Specimen
 
 LAPLACE = "Laplace"  # HMC around a Laplace approximation, which large models have
@@ -63,14 +63,39 @@ def sample(one: Specimen, method: Any, seed: int) -> Sampled:
     world = one.world
     terminal = np.flatnonzero(world.is_terminal).tolist()
     available = world.available | world.is_terminal[:, None]
-    environment = mm.Environment(world.transitions, discount=world.discount, available=available, terminal=terminal)
-    demonstrations = mm.Demonstrations.from_lists(
-        [(states, actions) for _, states, actions in one.episodes],
-        environment,
-        tasks=[task for task, _, _ in one.episodes],
-    )
+    tasks = [task for task, _, _ in one.episodes]
+    if world.names is None:
+        environment = mm.Environment(world.transitions, discount=world.discount, available=available, terminal=terminal)
+        walks = [(states, actions) for _, states, actions in one.episodes]
+        demonstrations = mm.Demonstrations.from_lists(walks, environment, tasks=tasks)
+    else:
+        environment, demonstrations = _in_several(one, available)
     posterior = mm.fit(library_model(one.model), environment, demonstrations, method, seed=seed, progress=False)
     return taken_from(one, posterior)
+
+
+def _in_several(one: Specimen, available: np.ndarray) -> tuple[Any, Any]:
+    """Two environments by name, and the choices in them."""
+    import manymotives as mm
+
+    world, names, cut = one.world, one.world.names, one.world.first_of_second
+    parts = {}
+    for name, here in (("A", slice(0, cut)), ("B", slice(cut, None))):
+        called = list(names[here])
+        parts[name] = mm.Environment(
+            world.transitions[here, :, here],
+            discount=world.discount,
+            states=called,
+            available=available[here],
+            terminal=[state for state, ends in zip(called, world.is_terminal[here]) if ends],
+        )
+    demonstrations = mm.Demonstrations.from_lists(
+        [([names[s] for s in states], actions) for _, states, actions in one.episodes],
+        parts,
+        tasks=[task for task, _, _ in one.episodes],
+        environments=["A" if states[0] < cut else "B" for _, states, _ in one.episodes],
+    )
+    return mm.Environments(parts), demonstrations
 
 
 def taken_from(one: Specimen, posterior: Any) -> Sampled:
@@ -86,9 +111,10 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
         values = values.transpose("chain", "draw", "task", *behind)
         return values.values.reshape(size, *values.shape[2:])
 
-    cells = ("state",) if model.on == "state" else ("state", "action")
-    place = slice(None) if model.on == "state" else np.flatnonzero(world.available)
-    reward = block("reward", *cells)
+    dims = ("state",) if model.on == "state" else ("state", "action")
+    place = first_cells(world, model)
+    cells = np.arange(len(world.available)) if model.on == "state" else np.flatnonzero(world.available)
+    reward = block("reward", *dims)
     flat = reward.reshape(*reward.shape[:2], -1)[..., place]
     tasks = reward.shape[1]
     if model.features is None:
@@ -96,13 +122,17 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
     else:
         coordinates = block("weight", "feature")
         shown = rewards_of_pairs(world, model, coordinates)
-        shown = shown[..., 0] if model.on == "state" else shown.reshape(*shown.shape[:2], -1)[..., place]
-        if not np.allclose(shown, flat, rtol=1e-10, atol=1e-10 * np.abs(coordinates).max()):
+        shown = shown[..., 0] if model.on == "state" else shown.reshape(*shown.shape[:2], -1)[..., cells]
+        if not np.allclose(
+            shown, reward.reshape(*reward.shape[:2], -1)[..., cells], rtol=1e-10, atol=1e-10 * np.abs(coordinates).max()
+        ):
             raise AssertionError("rewards are not the weighted sums of their features")
     if model.on == "state":
         rewards = np.repeat(reward[..., None], world.available.shape[1], axis=-1)
     else:
         rewards = np.where(world.available, reward, 0.0)
+    if model.features is None and not np.array_equal(rewards, rewards_of_pairs(world, model, coordinates)):
+        raise AssertionError("rewards of one name differ")
     rule = [
         block(name) if isinstance(value, Distribution) else np.full((size, tasks), float(value))
         for name, value in (("inverse_temperature", model.inverse_temperature), ("lapse", model.lapse))
@@ -118,7 +148,7 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
         words = model.words if name == "reward" else PARAMETERS[distribution.kind]
         for word, parameter in zip(words, distribution.parameters):
             if isinstance(parameter, Distribution):
-                behind = () if name != "reward" else cells if model.features is None else ("feature",)
+                behind = () if name != "reward" else dims if model.features is None else ("feature",)
                 values = block(f"{name}_{word}", *behind)
                 if name == "reward" and model.features is None:
                     values = values.reshape(*values.shape[:2], -1)[..., place]

@@ -41,11 +41,13 @@ class Distribution:
 
 @dataclass(frozen=True)
 class World:
-    """A controlled Markov process. In a terminal state nothing is available."""
+    """A controlled Markov process, or several beside each other. In a terminal state nothing is available."""
 
     transitions: np.ndarray  # [S, A, S]
     discount: float
     available: np.ndarray  # [S, A]
+    names: tuple[int, ...] | None = None  # [S] of several: what their states are called; one name, one reward
+    first_of_second: int = 0  # where the second of several begins
 
     @property
     def is_terminal(self) -> np.ndarray:
@@ -176,11 +178,10 @@ def rewards_of_pairs(world: World, model: Model, coordinates: np.ndarray) -> np.
     states, actions = world.available.shape
     if model.features is not None:
         table = coordinates @ model.features.reshape(-1, model.features.shape[-1]).T
-    elif model.on == "state":
-        table = coordinates
     else:
-        table = np.zeros((*coordinates.shape[:-1], states * actions))
-        table[..., np.flatnonzero(world.available)] = coordinates
+        cells, owner = owners(world, model)
+        table = np.zeros((*coordinates.shape[:-1], states * (1 if model.on == "state" else actions)))
+        table[..., cells] = coordinates[..., owner]
     if model.on == "state":
         return np.repeat(table[..., None], actions, axis=-1)
     return np.where(world.available, table.reshape(*table.shape[:-1], states, actions), 0.0)
@@ -189,7 +190,26 @@ def rewards_of_pairs(world: World, model: Model, coordinates: np.ndarray) -> np.
 def num_coordinates(world: World, model: Model) -> int:
     if model.features is not None:
         return model.features.shape[-1]
-    return len(world.available) if model.on == "state" else int(world.available.sum())
+    return int(owners(world, model)[1].max()) + 1
+
+
+def owners(world: World, model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Cells that have a reward, states or available pairs, and which coordinate is each one's: one for each name."""
+    states, actions = world.available.shape
+    cells = np.arange(states) if model.on == "state" else np.flatnonzero(world.available)
+    names = range(states) if world.names is None else world.names
+    numbers: dict[Any, int] = {}
+    owner = []
+    for cell in cells.tolist():
+        key = names[cell] if model.on == "state" else (names[cell // actions], cell % actions)
+        owner.append(numbers.setdefault(key, len(numbers)))
+    return cells, np.array(owner)
+
+
+def first_cells(world: World, model: Model) -> np.ndarray:
+    """The first cell of each coordinate that is a reward."""
+    cells, owner = owners(world, model)
+    return cells[np.unique(owner, return_index=True)[1]]
 
 
 def draw(kind: str, first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -54,10 +54,13 @@ class Specimen:
         )
 
 
-def specimen(seed: int, index: int, gaussian: bool = False) -> Specimen:
-    """Number `index` of the zoo with this seed, or of its Gaussian rewards at a known temperature."""
+def specimen(seed: int, index: int, gaussian: bool = False, several: bool = False) -> Specimen:
+    """Number `index` of the zoo with this seed, or of its Gaussian rewards at a known temperature.
+
+    `several`: in two environments that have names of states in common.
+    """
     rng = np.random.default_rng([seed, index])
-    world = _world(rng)
+    world = _two_worlds(rng) if several else _world(rng)
     model = _model(rng, world, gaussian)
     num_tasks = int(rng.integers(1, 7))
     spread = float(rng.choice(SPREADS))
@@ -104,6 +107,25 @@ def _world(rng: np.random.Generator) -> World:
     return World(transitions, float(rng.choice([0.5, 0.8, 0.9, 0.95])), available)
 
 
+def _two_worlds(rng: np.random.Generator) -> World:
+    """Two small worlds beside each other: some names of states, and some actions, are in both."""
+    small = []
+    while len(small) < 2:
+        world = _world(rng)
+        if len(world.available) <= 4 and not world.is_terminal.all():
+            small.append(world)
+    sizes, actions = [len(each.available) for each in small], max(each.available.shape[1] for each in small)
+    transitions, available = np.zeros((sum(sizes), actions, sum(sizes))), np.zeros((sum(sizes), actions), bool)
+    for each, begin in zip(small, (0, sizes[0])):
+        here = slice(begin, begin + len(each.available))
+        transitions[here, : each.available.shape[1], here] = each.transitions
+        available[here, : each.available.shape[1]] = each.available
+    shared = int(rng.integers(1, min(sizes) + 1))
+    second = [*rng.choice(sizes[0], shared, replace=False), *range(sizes[0], sizes[0] + sizes[1] - shared)]
+    names = (*range(sizes[0]), *(int(name) for name in rng.permutation(second)))
+    return World(transitions, small[0].discount, available, names, sizes[0])
+
+
 # ---- models --------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +136,7 @@ def _model(rng: np.random.Generator, world: World, gaussian: bool) -> Model:
     if kind == "features":
         shape = world.available.shape[: 1 if on == "state" else 2]
         features = rng.normal(size=(*shape, int(rng.integers(1, 4))))
-    count = world.available.shape[0] if features is None else features.shape[-1]
+    count = len(set(world.names or range(len(world.available)))) if features is None else features.shape[-1]
     size = count if on == "state" or features is not None else None
     if kind == "Dirichlet":
         reward = Distribution("Gamma", (_positive(rng, 1.0, size), 1.0))
