@@ -157,6 +157,8 @@ def test_export_has_a_table_of_effects(fitted, tmp_path):
     expected = mm.load(fitted).effects()
     assert table["term"].tolist() == expected["term"].tolist()
     np.testing.assert_allclose(table["mean"], expected["mean"])
+    different = pd.read_csv(tmp_path / "tables" / "contrasts_between_groups.csv")
+    assert set(different["quantity"]) == {"weight", "choice", "value"}
 
 
 def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
@@ -170,6 +172,7 @@ def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
     assert "Normal(0, 0.5)" in section
     assert "regression of posterior means" in section
     assert "spread of cage" in section
+    assert "Differences in what subjects attain and do" in section
     assert NASTY not in page
     assert "treated &lt;b&gt;" in section
     figures = json.loads(re.search(r'id="data-figures">(.*?)</script>', page, re.DOTALL)[1])

@@ -23,6 +23,7 @@ from manymotives.posterior.common import Posterior
 from manymotives.posterior.effects import effects_table
 from manymotives.posterior.labelling.effects import labelled_effects
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
+from manymotives.posterior.predictions import contrast_table, predicted_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,6 +105,43 @@ class RewardPolicyPosterior(Posterior):
         of lapse rates and Beta rewards. Rows "spread of mouse" are standard deviations between members of a level.
         """
         return effects_table(self, level, equivalence)
+
+    def predict_at(self, covariates: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+        """What the population's typical task wants, does and attains at these covariates, one set of rows for each row.
+
+        The typical task lies at the population's location plus the effects of these covariates; members of levels, such
+        as mice, are average ones. Covariates that the table leaves out keep each task's own value, and what follows
+        is averaged over tasks. Quantities: `weight` of features (else `reward`), `inverse_temperature` and `lapse`
+        where inferred, `choice`, the probability of each action in each state, and `value`, the expected discounted
+        sum of the rewards that it wants, from where episodes began.
+
+        Parameters
+        ----------
+        covariates
+            A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
+        level
+            Probability of the intervals.
+        draws
+            At most so many, evenly spaced.
+        """
+        return predicted_table(self, covariates, level, draws)
+
+    def contrast(self, one: Any, other: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+        """What one value of covariates makes different from another: `one` less `other`, with intervals and signs.
+
+        Of the same quantities as `predict_at`; covariates that are not named keep each task's own value, and
+        differences are averaged over tasks. `p_direction` is the probability of the likelier sign.
+
+        Parameters
+        ----------
+        one, other
+            Such as `{"condition": "treated"}` and `{"condition": "control"}`.
+        level
+            Probability of the intervals.
+        draws
+            At most so many, evenly spaced.
+        """
+        return contrast_table(self, one, other, level, draws)
 
     @property
     def weights(self) -> xr.DataArray:
