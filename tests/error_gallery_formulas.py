@@ -166,7 +166,7 @@ FORMULAS = {
     "motives that switch with covariates": lambda: fitted(switching=mm.Switching(2)),
     "covariates in an unknown environment": lambda: fitted(environment=VAGUE),
     "smooth rewards with covariates": lambda: fitted(reward=mm.SmoothReward()),
-    "held-out tasks with covariates": lambda: mm.score(of_age(), CHAIN, CHAIN_DATA, hold_out="tasks"),
+    "held-out tasks with covariates, reweighted": lambda: mm.score(fitted(FEW), hold_out="tasks", method="psis"),
     "new subjects without covariates": lambda: fitted(FEW).population(),
     "effects without covariates": lambda: mm.fit(
         mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
