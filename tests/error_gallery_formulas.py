@@ -167,7 +167,9 @@ FORMULAS = {
     "covariates in an unknown environment": lambda: fitted(environment=VAGUE),
     "smooth rewards with covariates": lambda: fitted(reward=mm.SmoothReward()),
     "held-out tasks with covariates, reweighted": lambda: mm.score(fitted(FEW), hold_out="tasks", method="psis"),
-    "new subjects without covariates": lambda: fitted(FEW).population(),
+    "new subjects with covariates of no use": lambda: mm.fit(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
+    ).population(covariates={"age": 1.0}),
     "effects without covariates": lambda: mm.fit(
         mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
     ).effects(),

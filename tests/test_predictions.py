@@ -115,3 +115,23 @@ def test_every_covariate_has_its_contrasts_and_predictions_their_picture(posteri
     axes = mm.plots.predictions(posterior, {"condition": ["control", "treated"]})
     assert [label.get_text() for label in axes.get_legend().get_texts()] == ["condition control", "condition treated"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["food", "light"]
+
+
+def test_new_subjects_have_the_covariates_they_are_given_and_their_own_members(posterior):
+    """Over many seeds: the mean is the typical task's, the variance the population's and the members'."""
+    drawn = posterior.data["posterior"].dataset.stack(sample=("chain", "draw"))
+    given = {"condition": "treated", "age": 5.0}
+    made = np.stack([posterior.population(covariates=given, seed=seed)["weight"].values for seed in range(400)])
+    made = made.reshape(400, -1, 2)
+    own = 5.0 - np.mean(TABLE["age"])
+    effect = drawn["reward_effect"].transpose("reward_term", "sample", "feature")
+    expected = (
+        drawn["reward_mean"].transpose("sample", "feature").values + effect.sel(reward_term="condition[treated]").values
+    )
+    expected = (
+        expected + own * (effect.sel(reward_term="age") + effect.sel(reward_term="condition[treated]:age")).values
+    )
+    spread = drawn["reward_spread"].transpose("reward_slope", "sample", "feature").values[0]
+    variance = spread**2 + drawn["reward_scale"].transpose("sample", "feature").values ** 2
+    assert (abs(made.mean(axis=0) - expected) < 5 * np.sqrt(variance / 400)).all()
+    np.testing.assert_allclose(made.var(axis=0) / variance, 1.0, atol=5 * np.sqrt(2 / 400))

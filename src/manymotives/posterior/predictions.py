@@ -15,7 +15,7 @@ import xarray as xr
 
 from manymotives.errors import InputError, quoted
 from manymotives.families import HALF_NORMAL, LOG_NORMAL, NORMAL
-from manymotives.models.effects import POPULATION
+from manymotives.models.effects import POPULATION, slope_name
 from manymotives.planning import evaluate
 from manymotives.posterior.tables import described
 
@@ -107,41 +107,72 @@ def _at(posterior: Any, u: np.ndarray, owner: np.ndarray, begins: np.ndarray) ->
 
 def _rows(posterior: Any, given: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns [R, P] of tasks with these covariates instead of their own, one of those tasks [R], and shares [R]."""
-    target, table = posterior.target, posterior.model.sharing.covariates
-    rows = table.rows(posterior.tasks, table.names).values
-    unknown = [name for name in given if name not in rows]
-    if unknown:
-        raise InputError(
-            f"{quoted(unknown[0])} is no covariate of this model, which has {', '.join(map(quoted, rows))}."
-        )
-    frame = {name: [given[name]] * len(posterior.tasks) if name in given else rows[name] for name in rows}
+    target = posterior.target
+    frame = _frame(posterior, given)
     columns = target.effects.columns_at(frame)
     known = np.column_stack([columns, target.fixed_temperature, target.fixed_lapse])
     _, first, count = np.unique(known, axis=0, return_index=True, return_counts=True)
     return columns[first], first, count / len(columns)
 
 
+def _frame(posterior: Any, given: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
+    """The covariates of the fit's tasks, with these instead of their own."""
+    table, tasks = posterior.model.sharing.covariates, posterior.tasks
+    rows = table.rows(tasks, table.names).values
+    unknown = [name for name in given if name not in rows]
+    if unknown:
+        raise InputError(
+            f"{quoted(unknown[0])} is no covariate of this model, which has {', '.join(map(quoted, rows))}."
+        )
+    return {name: [given[name]] * len(tasks) if name in given else rows[name] for name in rows}
+
+
+def new_offsets(posterior: Any, given: Mapping[Any, Any], rng: np.random.Generator) -> np.ndarray:
+    """[K, D] what covariates add to one new task for each draw, a new member of every level.
+
+    Covariates that are not given are those of a task of the fit, drawn at random.
+    """
+    effects, frame = posterior.target.effects, _frame(posterior, given)
+    columns, coefficients = effects.columns_at(frame), _coefficients(posterior)
+    task = rng.integers(len(columns), size=len(coefficients))
+    offset = np.einsum("ke,ked->kd", columns[task], coefficients)
+    spreads = _drawn(posterior, "spread", "slope", effects.has_slope)
+    slopes = {
+        slope_name(level, name): level.columns[:, number]
+        for design in effects.designs
+        for level in design.at(frame).levels
+        for number, name in enumerate(level.names)
+    }
+    for k, name in enumerate(effects.slope_names):
+        offset += slopes[name][task][:, None] * spreads[:, k] * rng.standard_normal(offset.shape)
+    return offset
+
+
 def _coefficients(posterior: Any) -> np.ndarray:
     """Draws [K, P, D] of the population's coefficients, for columns as the design has them."""
-    target, drawn = posterior.target, posterior.data["posterior"].dataset
-    effects, layout = target.effects, target.layout
+    effects = posterior.target.effects
     is_population = effects.slope == POPULATION
-    applies, units = effects.applies[is_population], effects.units[is_population]
-    count = drawn.sizes["chain"] * drawn.sizes["draw"]
+    return _drawn(posterior, "effect", "term", effects.applies[is_population]) * effects.units[is_population, None]
+
+
+def _drawn(posterior: Any, kind: str, dim: str, applies: np.ndarray) -> np.ndarray:
+    """Draws [K, …, D] of effects or spreads, from variables for each parameter; 0 where they do not apply."""
+    target, drawn = posterior.target, posterior.data["posterior"].dataset
+    layout, count = target.layout, drawn.sizes["chain"] * drawn.sizes["draw"]
     found = np.zeros((count, *applies.shape))
     for parameter, part in (
         ("reward", slice(0, target.num_weights or layout.num_rewards)),
         ("inverse_temperature", slice(layout.temperature, layout.temperature + 1)),
         ("lapse", slice(layout.lapse, layout.lapse + 1)),
     ):
-        if part.start < 0 or f"{parameter}_effect" not in drawn:
+        if part.start < 0 or f"{parameter}_{kind}" not in drawn:
             continue
         used = np.flatnonzero(applies[:, part].any(axis=1))
-        values = drawn[f"{parameter}_effect"].transpose("chain", "draw", f"{parameter}_term", ...).values
+        values = drawn[f"{parameter}_{kind}"].transpose("chain", "draw", f"{parameter}_{dim}", ...).values
         values = values.reshape(count, len(used), -1)
         if parameter == "reward" and not target.num_weights:
             values = values[..., layout.reward_index]
-        found[:, used, part] = np.nan_to_num(values) * units[used, None]
+        found[:, used, part] = np.nan_to_num(values)
     return np.where(applies, found, 0.0)
 
 
