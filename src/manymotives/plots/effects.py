@@ -1,10 +1,12 @@
 """Effects of covariates, and what they make of tasks: forests of intervals."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from narwhals.typing import IntoDataFrame
 
 from manymotives import findings
 from manymotives.plots.common import COLOURS, written
@@ -44,7 +46,13 @@ def effects(posterior: Posterior, *, level: float = 0.95, axes: Axes | None = No
     return axes
 
 
-def predictions(posterior: Posterior, covariates: Any, *, level: float = 0.95, axes: Axes | None = None) -> Axes:
+def predictions(
+    posterior: Posterior,
+    covariates: Mapping[str, Sequence[Any]] | IntoDataFrame,
+    *,
+    level: float = 0.95,
+    axes: Axes | None = None,
+) -> Axes:
     """What the population's typical task wants at each row of a table of covariates: means and intervals.
 
     Weights of features, else rewards; `posterior.predict_at` has the numbers, and choices and values as well. At most
