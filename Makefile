@@ -6,6 +6,7 @@
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
 # make environments  what two environments teach about a third, beside one, 20 problems: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
+# make mice DATA=path/to/mouse_labyrinth  what mice short of water want otherwise: minutes
 # make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
 # make reproduce  every experiment of the paper; writes docs/reproduction.md: hours on two cores
@@ -18,7 +19,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments switching labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice switching labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -83,6 +84,10 @@ switching: $(STAMP)
 
 # goes on where it was stopped; RUNGS="counts motives" for some of them
 RUNGS ?=
+mice: $(STAMP)
+	@test -n "$(DATA)" || { echo "say where the data are: make mice DATA=path/to/mouse_labyrinth"; exit 2; }
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mice_effects --data "$(DATA)"
+
 labyrinth: $(STAMP)
 	@test -n "$(DATA)" || { echo "say where the data are: make labyrinth DATA=path/to/mouse_labyrinth"; exit 2; }
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.labyrinth --data "$(DATA)" --out build/labyrinth.json $(if $(RUNGS),--rungs $(RUNGS))

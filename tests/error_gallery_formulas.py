@@ -166,18 +166,26 @@ FORMULAS = {
     "motives that switch with covariates": lambda: fitted(switching=mm.Switching(2)),
     "covariates in an unknown environment": lambda: fitted(environment=VAGUE),
     "smooth rewards with covariates": lambda: fitted(reward=mm.SmoothReward()),
-    "held-out tasks with covariates": lambda: mm.score(of_age(), CHAIN, CHAIN_DATA, hold_out="tasks"),
-    "calibration with covariates": lambda: mm.calibrate(of_age(), CHAIN, tasks=2, progress=False),
-    "calibration with truth from covariates": lambda: mm.calibrate(
-        mm.RewardPolicyModel(), CHAIN, truth=of_age(), tasks=2, progress=False
-    ),
-    "recovery with covariates": lambda: mm.recover(of_age(), CHAIN, tasks=["ann", "bob"], progress=False),
-    "new subjects without covariates": lambda: fitted(FEW).population(),
+    "held-out tasks with covariates, reweighted": lambda: mm.score(fitted(FEW), hold_out="tasks", method="psis"),
+    "new subjects with covariates of no use": lambda: mm.fit(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
+    ).population(covariates={"age": 1.0}),
     "effects without covariates": lambda: mm.fit(
         mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
     ).effects(),
     "an equivalence below zero": lambda: fitted(FEW).effects(equivalence=-1),
     "an equivalence in words": lambda: fitted(FEW).effects(equivalence="small"),
+    "a contrast without covariates": lambda: mm.fit(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, FEW, progress=False
+    ).contrast({"age": 1}, {"age": 2}),
+    "contrasts of no posterior": lambda: mm.findings.contrasts(7),
+    "a contrast of words": lambda: fitted(FEW).contrast("old", "young"),
+    "a contrast with one side": lambda: fitted(FEW).contrast({"age": 1.0}, {"sex": "f"}),
+    "a contrast of an unknown covariate": lambda: fitted(FEW).contrast({"aeg": 1.0}, {"aeg": 2.0}),
+    "predictions at no covariates": lambda: fitted(FEW).predict_at({"age": []}),
+    "predictions at a number": lambda: fitted(FEW).predict_at(7),
+    "predictions from no draw": lambda: fitted(FEW).predict_at({"age": [1.0]}, draws=0),
+    "predictions of no level": lambda: fitted(FEW).predict_at({"age": [1.0]}, level=2.0),
     "effects that a file lost": lambda: resumed("effects_step_size", None),
     "effects of another size": lambda: resumed("effects_z", np.zeros((1, 2, 3))),
 }

@@ -78,3 +78,42 @@ def test_the_control_that_is_told_wrong_conditions_fails():
     wrong = ["no"] * 4 + ["yes"] * 4
     found = ranks("between", chosen(mm.HMC, 49, 80, 2, 1), range(60), steps=100, fitted=wrong, effect_scale=3.0)
     assert found.p_value < 1e-4, found
+
+
+def model_of(design, conditions=CONDITIONS, effect_scale=1.0):
+    formula, table = TABLES[design]
+    sharing = mm.Hierarchical(formula, covariates=table | {"condition": conditions}, effect_scale=effect_scale)
+    reward = mm.GaussianReward(FEATURE, mean=mm.Normal(0.0, 1.0), scale=mm.HalfNormal(0.7))
+    return mm.RewardPolicyModel(reward, mm.SoftOptimal(2.0), sharing)
+
+
+def test_calibrate_draws_effects_and_ranks_them():
+    found = mm.calibrate(
+        model_of("within"), two_states(), chosen(mm.Gibbs, 9, 10, 1, 1), steps=10, seeds=range(6), progress=False
+    )
+    assert {"effect of condition[yes] on 0", "spread of subject on 0", "reward mean 0"} <= set(found.ranks)
+    assert found.p_value > 1e-3, found
+
+
+@pytest.mark.long
+def test_calibrate_sees_covariates_that_the_fit_is_told_wrong():
+    wrong = model_of("between", ["no"] * 4 + ["yes"] * 4, effect_scale=3.0)
+    true = model_of("between", effect_scale=3.0)
+    method = chosen(mm.HMC, 49, 80, 2, 1)
+    found = mm.calibrate(wrong, two_states(), method, truth=true, steps=100, seeds=range(60), progress=False)
+    assert found.p_value < 1e-4, found
+
+
+def test_recover_simulates_tasks_with_their_covariates():
+    found = mm.recover(
+        model_of("between", effect_scale=20.0),
+        two_states(),
+        steps=5,
+        method=chosen(mm.Gibbs, 5, 5, 1),
+        seed=1,
+        progress=False,
+    )
+    assert list(found.posterior.tasks) == [str(task) for task in TASKS]
+    treated = np.array(CONDITIONS) == "yes"
+    between = abs(found.rewards[treated].mean(0) - found.rewards[~treated].mean(0))
+    assert between[0] > 3 * found.rewards[treated].std(0)[0]  # by the covariate, whose effect is large

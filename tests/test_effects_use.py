@@ -157,6 +157,8 @@ def test_export_has_a_table_of_effects(fitted, tmp_path):
     expected = mm.load(fitted).effects()
     assert table["term"].tolist() == expected["term"].tolist()
     np.testing.assert_allclose(table["mean"], expected["mean"])
+    different = pd.read_csv(tmp_path / "tables" / "contrasts_between_groups.csv")
+    assert set(different["quantity"]) == {"weight", "choice", "value"}
 
 
 def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
@@ -170,6 +172,7 @@ def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
     assert "Normal(0, 0.5)" in section
     assert "regression of posterior means" in section
     assert "spread of cage" in section
+    assert "Differences in what subjects attain and do" in section
     assert NASTY not in page
     assert "treated &lt;b&gt;" in section
     figures = json.loads(re.search(r'id="data-figures">(.*?)</script>', page, re.DOTALL)[1])
@@ -202,9 +205,21 @@ def test_the_summary_names_effects_as_the_table_does(fitted):
         assert named == pytest.approx(row["mean"], abs=0.06)
 
 
-def test_held_out_subjects_are_refused(fitted):
-    with pytest.raises(mm.errors.InputError, match="cannot be held out yet"):
-        mm.score(mm.load(fitted), hold_out="tasks")
+def test_held_out_subjects_are_predicted_from_their_covariates():
+    """Two groups that do opposite things: who is new is predicted by its group."""
+    environment = mm.Environment(np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2), discount=0.0)
+    feature = np.array([[[1.0], [-1.0]]] * 2)
+    wanted = np.where(np.arange(8) % 2, 3.0, -3.0)[:, None, None] * feature[None, :, :, 0]
+    data = mm.simulate(environment, wanted, mm.Softmax(1.0), steps=20, seed=0, tasks=MICE, on="state_action")
+    reward = mm.GaussianReward(feature, on="state_action")
+    table = {"task": MICE, "group": ["a", "b"] * 4}
+    model = mm.RewardPolicyModel(reward, mm.Softmax(1.0), mm.Hierarchical("group", covariates=table, effect_scale=5.0))
+    posterior = mm.fit(model, environment, data, mm.HMC(chains=2, draws=60, warmup=60, max_rounds=1), progress=False)
+    score = mm.score(posterior, hold_out="tasks", beside=[], seed=1, progress=False)
+    assert "MRP, covariates" in set(score.table["model"])
+    mine = score.by_task[score.by_task["model"] == "MRP, covariates"]
+    chance = 20 * np.log(0.5)
+    assert (mine["log_likelihood"] > chance / 2).all(), mine
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from manymotives.assessment.simulators import replications_of
+from manymotives.assessment.simulators import replications_of, tasks_with_covariates
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
@@ -78,7 +78,7 @@ def calibrate(
     method
         What to check; `fit`'s default for the model. Draws that depend on each other look over-confident: thin them.
     tasks, steps
-        Size of the simulated data.
+        Size of the simulated data. Where the model has covariates, its tasks are those of their table.
     truth
         Another model of the same kind to draw the truth from: what happens if the prior is wrong?
     seeds
@@ -105,6 +105,8 @@ def calibrate(
     numbers = _checked_seeds(seeds)
     if model.is_pooled:
         tasks = 1
+    known = tasks_with_covariates(source) or tasks_with_covariates(model)
+    tasks = len(known) or tasks
     replication = replications_of(model, source, environment, chosen, tasks, steps)
 
     def replicate(number: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from manymotives.assessment.simulators import tasks_with_covariates
 from manymotives.data.alignment import aligned_numbers, is_labelled, labelled
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
@@ -83,7 +84,8 @@ def recover(
     ----------
     tasks
         How many subjects there are; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), where
-        these should not come from the model's prior.
+        these should not come from the model's prior. Where the model has covariates, subjects are those of their table,
+        or some of them by name.
     steps, episodes
         Choices an episode, episodes of each subject.
     method
@@ -99,11 +101,8 @@ def recover(
             "Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and fit; or ask "
             "mm.calibrate."
         )
-    if model.has_covariates:
-        raise InputError(
-            "recover cannot simulate a model with covariates yet: tasks would be drawn without their covariates. Leave "
-            "them out: sharing=mm.Hierarchical()."
-        )
+    if model.has_covariates and isinstance(tasks, int | np.integer):
+        tasks = tasks_with_covariates(model)
     on = model.reward.on
     place: Environment = environment_of(environment)
     names, rewards = _named_tasks(tasks, place, on)
@@ -113,6 +112,8 @@ def recover(
     nothing = np.zeros((count, place.num_states, place.num_actions))
     prior_target = model.target(place, names[:count], nothing)
     u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
+    if (effects := prior_target.effects) is not None:
+        u = u + effects.offsets(effects.coefficients(*effects.draw(rng)))
     owner = np.arange(count)
     temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
     discount = prior_target.discounts(u, owner)

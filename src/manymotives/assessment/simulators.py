@@ -21,6 +21,7 @@ from manymotives.inference import Method, OptimalityDraws, sample
 from manymotives.inference.optimality_monte_carlo import NUM_REWARDS
 from manymotives.models import Model, OptimalityTarget, PolicyOptimalityModel, RewardPolicyModel, Target
 from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.effects import POPULATION, Effects
 from manymotives.models.optimality import gaps_beyond, log_survival_of
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import RewardSet
@@ -52,23 +53,21 @@ def _reward_policy(
     steps: int,
 ) -> Replication:
     """Where the environment is a belief, the true one is drawn from it, and what is seen of it joins the belief."""
-    if model.has_covariates or source.has_covariates:
-        raise InputError(
-            "a model with covariates cannot be calibrated yet: tasks would be simulated without their covariates. "
-            "Calibrate it without them: sharing=mm.Hierarchical()."
-        )
     if model.switching is not None or source.switching is not None:
         return switching_replications(model, source, environment, method, tasks, steps)
     belief, known = split_environment(environment)
     nothing = np.zeros((tasks, known.num_states, known.num_actions))
-    names = tuple(range(tasks))
+    names = tasks_with_covariates(source) or tasks_with_covariates(model) or tuple(range(tasks))
     origin = source.target(known, names, nothing)
     episodes = len(known.members) if isinstance(known, Environments) else 1  # each starts in one of several
 
     def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         hyper = origin.draw_hyper(rng, 1)
         u = origin.draw_tasks(rng, hyper)
-        rule, own = _rule(source, origin, u[0]), origin.discounts(u[0], np.arange(tasks))
+        coefficients = None if origin.effects is None else origin.effects.draw(rng)
+        if origin.effects is not None and coefficients is not None:
+            u = u + origin.effects.offsets(origin.effects.coefficients(*coefficients))
+        rule, own = _rule(source, origin, u[0]), origin.discounts(u[0], np.arange(origin.num_tasks))
         moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
         true = origin.environment if belief is None else belief.environment(moves)
         rewards = origin.rewards(u[0])
@@ -80,6 +79,10 @@ def _reward_policy(
         likelihood = replace(origin, counts=target.counts).log_likelihood(u[0], np.arange(tasks), true)[None, None]
         truth = _quantities(origin, u[None], hyper[None], likelihood, m)
         found = _quantities(target, draws.tasks, draws.hyper, draws.log_likelihood, m)
+        if coefficients is not None and origin.effects is not None:
+            truth |= _effects(origin.effects, *(each[None, None] for each in coefficients))
+        if draws.effects is not None and target.effects is not None:
+            found |= _effects(target.effects, *draws.effects)
         if belief is not None and draws.transition_probabilities is not None:
             for number, (position, move) in enumerate(
                 zip(belief.transition_index[belief.is_uncertain], moves[belief.is_uncertain])
@@ -89,6 +92,27 @@ def _reward_policy(
         return truth, found
 
     return replication
+
+
+def tasks_with_covariates(model: Any) -> tuple[Any, ...]:
+    """The tasks whose covariates a model knows; none where it has no covariates."""
+    if not getattr(model, "has_covariates", False):
+        return ()
+    return tuple(dict.fromkeys(model.sharing.covariates.tasks))
+
+
+def _effects(effects: Effects, z: np.ndarray, log_spread: np.ndarray) -> Quantities:
+    """Draws [chain, draw] of the population's coefficients, and of spreads of levels."""
+    coefficients = effects.coefficients(z, log_spread)
+    found = {
+        f"effect of {effects.names[e]} on {d}": coefficients[:, :, e, d]
+        for e, d in np.argwhere(effects.applies)
+        if effects.slope[e] == POPULATION
+    }
+    return found | {
+        f"spread of {effects.slope_names[k]} on {d}": np.exp(log_spread[:, :, k, d])
+        for k, d in np.argwhere(effects.has_slope)
+    }
 
 
 def _rule(model: RewardPolicyModel, target: Target, u: np.ndarray) -> Softmax | SoftOptimal:

@@ -8,6 +8,7 @@ import pandas as pd
 import typer
 import xarray as xr
 
+from manymotives import findings
 from manymotives.commands import motives
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
@@ -94,6 +95,7 @@ def _tables(
         raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
     if has_effects(posterior):
         wanted["effects"] = lambda: posterior.effects(level=level)  # type: ignore[attr-defined]
+        wanted["contrasts_between_groups"] = lambda: findings.contrasts(posterior, level=level)
     wanted |= {
         "rewards": lambda: posterior.to_frame(level=level, **chosen),
         "rewards_canonical": lambda: posterior.to_frame(canonical=True, level=level, **chosen),

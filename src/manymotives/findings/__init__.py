@@ -1,6 +1,7 @@
 """What a fit shows, as numbers: computed once here, drawn by the plots and told by the report."""
 
 from manymotives.findings.choices import PredictiveCheck, predictive_check
+from manymotives.findings.contrasts import contrasts
 from manymotives.findings.effects import effect_target, effects
 from manymotives.findings.feature_weights import FeatureWeights, feature_weights
 from manymotives.findings.identification import Identification, contraction, identification
@@ -18,6 +19,7 @@ __all__ = [
     "Similarity",
     "clusters_of",
     "contraction",
+    "contrasts",
     "effect_target",
     "effects",
     "feature_weights",

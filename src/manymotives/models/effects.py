@@ -11,7 +11,7 @@ temperatures and of Dirichlet rewards, logits of lapse rates and of Beta rewards
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -32,6 +32,8 @@ class Effects(NamedTuple):
     names: tuple[str, ...]  # [E] the coefficient of a column: "condition[treated]", or the member's name
     units: Float[np.ndarray, " E"]  # coefficient / unit is an effect on the covariate's own scale
     slope_names: tuple[str, ...]  # [K] such as "mouse", "mouse: condition[treated]"
+    designs: tuple[Design, ...]
+    origin: tuple[tuple[int, int], ...]  # of each column of the population, a design and its column there
 
     @property
     def has_slope(self) -> Bool[np.ndarray, "K D"]:
@@ -58,6 +60,11 @@ class Effects(NamedTuple):
         """Σ_e X_me B_e."""
         return np.matmul(self.columns, coefficients)
 
+    def columns_at(self, covariates: Any) -> Float[np.ndarray, "N P"]:
+        """The population's columns of other tasks, one for each row of a table."""
+        made = [design.at(covariates).columns for design in self.designs]
+        return np.stack([made[number][:, column] for number, column in self.origin], axis=1)
+
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """z [E, D] and log τ [K, D] from their priors."""
         log_spread = np.log(self.scale * np.abs(rng.standard_normal(self.has_slope.shape)) + 1e-300)
@@ -81,23 +88,35 @@ def effects_of(designs: Mapping[str, Design], of_coordinate: Sequence[str], scal
     names: list[str] = []
     units: list[float] = []
     slope_names: list[str] = []
-    for design in {id(each): each for each in designs.values()}.values():
+    origin: list[tuple[int, int]] = []
+    places: dict[tuple[str, int], int] = {}
+
+    def add(column: np.ndarray, name: str, unit: float, slope: int, chosen: np.ndarray) -> bool:
+        """Whether it is a new one: two formulas that share a term have one column, which applies to both."""
+        e = places.setdefault((name, slope), len(columns))
+        if e < len(columns) and np.array_equal(columns[e], column):
+            applies[e] = applies[e] | chosen
+            return False
+        columns.append(column)
+        names.append(name)
+        units.append(float(unit))
+        slopes.append(slope)
+        applies.append(chosen)
+        return True
+
+    unique = tuple({id(each): each for each in designs.values()}.values())
+    for place, design in enumerate(unique):
         chosen = np.array([designs.get(name) is design for name in of_coordinate])
-        for column, name, unit in zip(design.columns.T, design.names, design.scale):
-            columns.append(column)
-            names.append(name)
-            units.append(float(unit))
-            slopes.append(POPULATION)
-            applies.append(chosen)
+        for number, (column, name, unit) in enumerate(zip(design.columns.T, design.names, design.scale)):
+            if add(column, name, float(unit), POPULATION, chosen):
+                origin.append((place, number))
         for level in design.levels:
             for number, name in enumerate(level.names):
+                slope = slope_name(level, name)
+                slope_names += [] if slope in slope_names else [slope]
                 for member in range(len(level.members)):
-                    columns.append(np.where(level.index == member, level.columns[:, number], 0.0))
-                    names.append(level.members[member])
-                    units.append(1.0)
-                    slopes.append(len(slope_names))
-                    applies.append(chosen)
-                slope_names.append(slope_name(level, name))
+                    column = np.where(level.index == member, level.columns[:, number], 0.0)
+                    add(column, level.members[member], 1.0, slope_names.index(slope), chosen)
     if not columns:
         return None
     return Effects(
@@ -109,6 +128,8 @@ def effects_of(designs: Mapping[str, Design], of_coordinate: Sequence[str], scal
         names=tuple(names),
         units=np.array(units),
         slope_names=tuple(slope_names),
+        designs=unique,
+        origin=tuple(origin),
     )
 
 

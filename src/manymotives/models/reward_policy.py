@@ -120,8 +120,9 @@ class RewardPolicyModel(Model):
 
     @property
     def abbreviation(self) -> str:
-        """As the paper calls it, and how many motives it switches between."""
+        """As the paper calls it, whether it has covariates, and how many motives it switches between."""
         paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
+        paper = f"{paper}, covariates" if self.has_covariates else paper
         return paper if self.switching is None else f"{paper}, {self.switching.number_said} motives"
 
     @property

@@ -1,7 +1,7 @@
 """Pictures of data and results; every function draws on axes it is given, or makes its own, and returns them."""
 
 from manymotives.plots.checks import calibration, recovery
-from manymotives.plots.effects import effects
+from manymotives.plots.effects import effects, predictions
 from manymotives.plots.feature_weights import feature_weights
 from manymotives.plots.findings import comparison, learning, policies, ppc, similarity, temperatures
 from manymotives.plots.motives import motive_transitions, motives
@@ -21,6 +21,7 @@ __all__ = [
     "optimality",
     "policies",
     "ppc",
+    "predictions",
     "recovery",
     "rewards",
     "similarity",

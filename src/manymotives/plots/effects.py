@@ -1,8 +1,12 @@
-"""Effects of covariates: a forest of intervals."""
+"""Effects of covariates, and what they make of tasks: forests of intervals."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from narwhals.typing import IntoDataFrame
 
 from manymotives import findings
 from manymotives.plots.common import COLOURS, written
@@ -39,4 +43,46 @@ def effects(posterior: Posterior, *, level: float = 0.95, axes: Axes | None = No
     axes.set_xlabel(f"effect, {100 * level:g} % intervals")
     cut = f" ({SHOWN} of {len(found):,})" if len(found) > SHOWN else ""
     axes.set_title(f"What covariates explain{cut}")
+    return axes
+
+
+def predictions(
+    posterior: Posterior,
+    covariates: Mapping[str, Sequence[Any]] | IntoDataFrame,
+    *,
+    level: float = 0.95,
+    axes: Axes | None = None,
+) -> Axes:
+    """What the population's typical task wants at each row of a table of covariates: means and intervals.
+
+    Weights of features, else rewards; `posterior.predict_at` has the numbers, and choices and values as well. At most
+    forty weights or rewards.
+
+    Parameters
+    ----------
+    covariates
+        A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
+    level
+        Probability of the intervals.
+    """
+    table = posterior.predict_at(covariates, level=level)  # type: ignore[attr-defined]
+    given = list(table.columns[: table.columns.get_loc("quantity")])
+    table = table[table["quantity"].isin(["weight", "reward"])]
+    rows = list(table.groupby(given, sort=False))
+    count = min(SHOWN, max(len(part) for _, part in rows))
+    if axes is None:
+        _, axes = plt.subplots(figsize=(7, min(16.0, 1.6 + 0.3 * count)), layout="constrained")
+    axes.axvline(0.0, color="0.55", linewidth=0.8, linestyle="--")
+    for number, (values, part) in enumerate(rows):
+        shown, colour = part[:count], COLOURS[number % len(COLOURS)]
+        position = np.arange(count) + 0.5 * ((number + 0.5) / len(rows) - 0.5)
+        axes.hlines(position, shown["lower"], shown["upper"], color=colour, linewidth=1.6)
+        label = ", ".join(f"{name} {written(str(value), 20)}" for name, value in zip(given, values))
+        axes.plot(shown["mean"], position, "o", color=colour, markersize=4.5, label=label)
+    names = [findings.effect_target(row) for _, row in rows[0][1][:count].iterrows()]
+    axes.set_yticks(np.arange(count), [written(name, 40) for name in names])
+    axes.set_ylim(count - 0.4, -0.6)
+    axes.set_xlabel(f"{table['quantity'].iloc[0]}, {100 * level:g} % intervals")
+    axes.set_title("What the typical task wants")
+    axes.legend()
     return axes

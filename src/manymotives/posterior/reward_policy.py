@@ -1,5 +1,6 @@
 """The posterior of a `RewardPolicyModel`: temperatures, predictions, the population."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from manymotives.posterior.common import Posterior
 from manymotives.posterior.effects import effects_table
 from manymotives.posterior.labelling.effects import labelled_effects
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
+from manymotives.posterior.predictions import contrast_table, new_offsets, predicted_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,6 +107,43 @@ class RewardPolicyPosterior(Posterior):
         level.
         """
         return effects_table(self, level, equivalence)
+
+    def predict_at(self, covariates: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+        """What the population's typical task wants, does and attains at these covariates, one set of rows for each row.
+
+        The typical task lies at the population's location plus the effects of these covariates; members of levels, such
+        as mice, are average ones. Covariates that the table leaves out keep each task's own value, and what follows
+        is averaged over tasks. Quantities: `weight` of features (else `reward`), `inverse_temperature` and `lapse`
+        where inferred, `choice`, the probability of each action in each state, and `value`, the expected discounted
+        sum of the rewards that it wants, from where episodes began.
+
+        Parameters
+        ----------
+        covariates
+            A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
+        level
+            Probability of the intervals.
+        draws
+            At most so many, evenly spaced.
+        """
+        return predicted_table(self, covariates, level, draws)
+
+    def contrast(self, one: Any, other: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+        """What one value of covariates makes different from another: `one` less `other`, with intervals and signs.
+
+        Of the same quantities as `predict_at`; covariates that are not named keep each task's own value, and
+        differences are averaged over tasks. `p_direction` is the probability of the likelier sign.
+
+        Parameters
+        ----------
+        one, other
+            Such as `{"condition": "treated"}` and `{"condition": "control"}`.
+        level
+            Probability of the intervals.
+        draws
+            At most so many, evenly spaced.
+        """
+        return contrast_table(self, one, other, level, draws)
 
     @property
     def weights(self) -> xr.DataArray:
@@ -210,10 +249,18 @@ class RewardPolicyPosterior(Posterior):
         q = self.planned(reward, slice(None), soft, own).q
         return np.exp(log_choice_probabilities(q, temperature, lapse))
 
-    def population(self, *, seed: int = 0) -> xr.Dataset:
+    def population(self, *, covariates: Mapping[str, Any] | None = None, seed: int = 0) -> xr.Dataset:
         """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
 
         With `weight` (chain, draw, feature) where rewards are made of features.
+
+        Parameters
+        ----------
+        covariates
+            Of the new subject, such as `{"condition": "treated"}`; those not given are a random task's of the fit. It
+            is a new member of every level, such as a mouse that was not seen.
+        seed
+            Another number, other subjects.
         """
         drawn = self.data["posterior"].dataset
         if self.model.is_separate:
@@ -224,15 +271,14 @@ class RewardPolicyPosterior(Posterior):
         if self.model.is_pooled:
             words = ("reward", "weight", "inverse_temperature", "lapse", "discount")
             return drawn[[name for name in words if name in drawn]]
-        if self.model.has_covariates:
-            raise InputError(
-                "new subjects of a model with covariates cannot be drawn yet: what they want depends on covariates of "
-                "their own. posterior.effects() says how; posterior.rewards has the subjects of the fit."
-            )
+        if covariates is not None and not self.model.has_covariates:
+            raise InputError("this model has no covariates: posterior.population() has new subjects without them.")
         target = self.target
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         parameters = np.ascontiguousarray(target.parameters_at(self.hyperparameters()))
         u = draw_all(np.random.default_rng(seed), target.layout.families, parameters)
+        if self.model.has_covariates:
+            u = u + new_offsets(self, covariates or {}, np.random.default_rng([seed, 1]))
         nobody = np.zeros(len(u), dtype=int)
         reward = target.rewards(u)
         if target.on == "state_action":

@@ -15,6 +15,13 @@ from manymotives.report.words import shortened
 
 DRAWN = 40  # effects in the figure
 LISTED = 200  # in the table
+CONTRASTS = 30  # differences in choices in the table
+ABOUT_CONTRASTS = (
+    "What that makes of choices: the population’s typical subject, at its location plus effects and with average "
+    "members of levels, with one value of a covariate instead of another. Other covariates are each subject’s own, and "
+    "differences are averaged over subjects. The value is the expected discounted sum of the rewards a subject wants, "
+    "from where episodes began."
+)
 LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["truth", "regression of posterior means"]]
 
 
@@ -51,6 +58,9 @@ def who_differs_and_why(content: Content, figures: dict[str, Any]) -> Markup:
             parts.append(element("p", _about_regression(spreads)))
     if len(spreads):
         parts.append(_spreads_table(spreads))
+    different = findings.contrasts(posterior)
+    if len(different):
+        parts += [element("p", ABOUT_CONTRASTS), _contrasts_table(different)]
     return element("section", parts, id="effects")
 
 
@@ -144,6 +154,32 @@ def _spreads_table(spreads: pd.DataFrame) -> Markup:
         for _, row in spreads[:LISTED].iterrows()
     ]
     return table(["of", "spread", "mean", "95 %"], rows, caption="Standard deviations between members of a level.")
+
+
+def _contrasts_table(different: pd.DataFrame) -> Markup:
+    """Values, then choices, the surest first."""
+    values = different[different["quantity"] == "value"]
+    choices = different[different["quantity"] == "choice"].copy()
+    distance = (choices["mean"] / choices["sd"]).abs()
+    choices = choices.assign(distance=distance).sort_values(["p_direction", "distance"], ascending=False, kind="stable")
+    rows = []
+    for _, row in pd.concat([values, choices[:CONTRASTS]]).iterrows():
+        of = "value" if row["quantity"] == "value" else f"probability of {row['action']} in {row['state']}"
+        rows.append(
+            [
+                shortened(row["contrast"]),
+                shortened(of),
+                _digits(row["mean"]),
+                f"{_digits(row['lower'])[1]} to {_digits(row['upper'])[1]}",
+                (float(row["p_direction"]), probability(row["p_direction"])),
+            ]
+        )
+    cut = f" The {CONTRASTS} surest of {len(choices):,} in choices; manymotives export has all."
+    return table(
+        ["contrast", "difference in", "mean", "95 %", "probability of this sign"],
+        rows,
+        caption="Differences in what subjects attain and do." + (cut if len(choices) > CONTRASTS else ""),
+    )
 
 
 def _digits(value: Any) -> tuple[float, str]:

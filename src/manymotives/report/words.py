@@ -118,7 +118,7 @@ def motives_clause(posterior: Posterior) -> str:
 
 
 def plain_name(posterior: Posterior) -> str:
-    """Without its motives."""
+    """Without its motives and covariates."""
     model, switching = posterior.model, getattr(posterior.model, "switching", None)
     motives = "" if switching is None else f", {switching.number_said} motives"
     return {
@@ -126,7 +126,7 @@ def plain_name(posterior: Posterior) -> str:
         "RP": "the pooled reward–policy model (RP)",
         "RP, each alone": "separate reward–policy models, one a subject",
         "MPO": "the policy-optimality model (MPO)",
-    }[model.abbreviation.removesuffix(motives)]
+    }[model.abbreviation.removesuffix(motives).removesuffix(", covariates")]
 
 
 def method_name(posterior: Posterior) -> str:

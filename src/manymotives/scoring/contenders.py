@@ -52,7 +52,7 @@ def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender
     names = [each.name for each in everyone]
     if len(set(names)) < len(names):
         raise InputError('two models would have the same name. Name them: score({"one": …, "other": …}, …).')
-    order = ["RP", "RP, each alone", "MRP", "MPO"]
+    order = ["RP", "RP, each alone", "MRP", "MRP, covariates", "MPO"]
     return tuple(sorted(everyone, key=lambda each: order.index(each.name) if each.name in order else 9)), asked[0].name
 
 

@@ -8,6 +8,8 @@ divides by p(d_m | h),
 and a new task's ρ_j are then weighted by the choices it has shown; all from one fit, where Pareto k̂ says that the
 weights can be trusted. **Continued**: the chains of that fit go on without the choices that are held out, from where
 they are, which is near where they belong; what they draw first is thrown away. **Refit**: from the beginning.
+
+A task with covariates stays in the fit without its choices: it is predicted from its covariates.
 """
 
 import json
@@ -152,13 +154,13 @@ def _new_tasks(posterior: RewardPolicyPosterior, seed: int) -> NewTasks | None:
     """New tasks from draws of the population; None where these cannot be reweighted.
 
     They cannot where the population is a single estimate, which no weight can make forget a task; nor, to keep this
-    simple, where tasks are known to act differently.
+    simple, where tasks are known to act differently, or have covariates.
     """
     target, hyper = posterior.target, posterior.hyperparameters()
     estimated = target.num_hyper > 0 and not np.ptp(hyper, axis=0).any()
     known = (target.fixed_temperature, target.fixed_lapse)
     differ = any(not np.isnan(values).all() and np.ptp(values) > 0 for values in known)
-    if estimated or differ:
+    if estimated or differ or target.effects is not None:
         return None
     drawn = posterior.data["posterior"].dataset
     moves = drawn["transition"].values.reshape(len(hyper), -1) if posterior.belief is not None else None
@@ -189,14 +191,16 @@ def _continued(
     if type(method) is not type(method_of(posterior)) or not {"tasks", "log_likelihood", "stream"} <= arrays.keys():
         return None
     target, environment = contender.model.bind(dynamics, only(demonstrations, split.trains)), known_part(dynamics)
-    if target.effects is not None:  # chains keep tasks without what covariates add
-        return None
     method = suited(method, target)
     owner, belief = np.arange(target.num_tasks), target.belief
     environments = [environment] * len(arrays["tasks"])
     if belief is not None:
         environments = [belief.environment(belief.normalised(logs)) for logs in arrays["environment_logs"]]
-    found = [target.log_likelihood(tasks, owner, each) for tasks, each in zip(arrays["tasks"], environments)]
+    drawn_tasks = arrays["tasks"]
+    if target.effects is not None:  # chains keep tasks without what covariates add
+        coefficients = target.effects.coefficients(arrays["effects_z"], arrays["effects_log_spread"])
+        drawn_tasks = drawn_tasks + target.effects.offsets(coefficients)
+    found = [target.log_likelihood(tasks, owner, each) for tasks, each in zip(drawn_tasks, environments)]
     arrays["log_likelihood"] = np.stack(found)
     streams = [np.random.default_rng([*seeds, chain]).bit_generator.state for chain in range(len(arrays["tasks"]))]
     arrays["stream"] = np.array([json.dumps(stream) for stream in streams])
@@ -208,7 +212,7 @@ def _continued(
     begin = replace(method.init(replace(target, episodes=None), seeds[0]), arrays=arrays)
     draws = method.advance(begin, forgotten + kept, Progress(False))[1]
     is_pooled = contender.model.is_pooled
-    if split.own_episodes == 0 and not is_pooled:
+    if split.own_episodes == 0 and not is_pooled and target.effects is None:
         hyper = target.natural_hyper(draws.hyper[:, forgotten:, 0]).reshape(-1, target.num_hyper)
         drawn = draws.transition_probabilities
         moves = None if drawn is None else drawn[:, forgotten:].reshape(len(hyper), -1)

@@ -97,10 +97,10 @@ def score(
                 f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or "
                 'show some of its own: hold_out=("tasks", 1).'
             )
-        if hold_out == "tasks" and each.model.has_covariates:
+        if hold_out == "tasks" and not refits and each.model.has_covariates:
             raise InputError(
-                f"{each.name}: tasks of a model with covariates cannot be held out yet: new tasks would be drawn "
-                'without their covariates. Hold out episodes: hold_out="episodes".'
+                f"{each.name}: a posterior with covariates cannot be reweighted to what it would be without a task. "
+                'Hold out episodes, or leave out method="psis".'
             )
         each.model.bind(each.dynamics(dynamics), demonstrations)  # what is wrong is better found before the work
     unadapted = [each.name for each in contenders if own_past and not can_use_own_past(each.model)]
