@@ -4,6 +4,7 @@
 # make losses  every baseline and model on one problem
 # make large  posteriors on a thousand to ten thousand states: an hour
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
+# make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
@@ -17,7 +18,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates switching labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates buses switching labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -72,6 +73,9 @@ large: $(STAMP)
 
 covariates: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.covariates
+
+buses: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m benchmarks.buses
 
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching
