@@ -5,6 +5,7 @@
 # make large  posteriors on a thousand to ten thousand states: an hour
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
 # make environments  what two environments teach about a third, beside one, 20 problems: half an hour
+# make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make mice DATA=path/to/mouse_labyrinth  what mice short of water want otherwise: minutes
 # make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
@@ -19,7 +20,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice switching labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses switching labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -77,6 +78,9 @@ covariates: $(STAMP)
 
 environments: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environments
+
+buses: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m benchmarks.buses
 
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching

@@ -9,6 +9,7 @@ import pandas as pd
 import manymotives as mm
 from error_gallery_data import CHAIN, CHAIN_DATA, VAGUE
 from manymotives.commands.covariates import Asked, asked_covariates, check_covariates, with_covariates
+from manymotives.commands.discount import with_discount_prior
 from manymotives.commands.inputs import Inputs
 from manymotives.inference.checks import check_state
 from manymotives.inference.mcmc.effects import EffectSampler
@@ -135,6 +136,11 @@ FORMULAS = {
     "new tasks without a covariate": lambda: design("condition + age").at({"condition": ["control"]}),
     "new tasks with a gap": lambda: design("age").at({"age": [3.0, None]}),
     # ---- on the command line
+    "a prior of a discount in words": lambda: with_discount_prior(mm.RewardPolicyModel(), "far"),
+    "a discount of MPO": lambda: with_discount_prior(mm.PolicyOptimalityModel(), "9,1"),
+    "a discount beside motives that switch": lambda: with_discount_prior(
+        mm.RewardPolicyModel(switching=mm.Switching()), "9,1"
+    ),
     "formulas of no table": lambda: asked_covariates(None, ["age"], None),
     "a scale of no effects": lambda: asked_covariates(None, None, 2.0),
     "a table that no formula uses": lambda: asked_covariates(SUBJECTS, None, None),

@@ -275,6 +275,17 @@ MODELS = {
     "a discount inferred where motives switch": lambda: mm.RewardPolicyModel(
         switching=mm.Switching(), discount=mm.Beta(alpha=2.0, beta=1.0)
     ),
+    "a profile of MPO": lambda: mm.profile(mm.PolicyOptimalityModel(), CHAIN, CHAIN_DATA),
+    "a profile of motives that switch": lambda: mm.profile(
+        mm.RewardPolicyModel(switching=mm.Switching()), CHAIN, CHAIN_DATA
+    ),
+    "a profile of the reward": lambda: mm.profile(mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, "reward"),
+    "a profile of a grid that falls": lambda: mm.profile(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, grid=[0.9, 0.5, 0.1]
+    ),
+    "a profile likelihood of shares": lambda: mm.profile(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, criterion="likelihood", progress=False
+    ),
     "a discount where dynamics are not known": lambda: mm.fit(
         mm.RewardPolicyModel(discount=0.5), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA
     ),

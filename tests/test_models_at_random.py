@@ -51,6 +51,13 @@ def test_every_method_on_a_model_at_random(index):
     assert not zoo.is_bad(record), zoo.described(record)
 
 
+@pytest.mark.parametrize("index", [124, *(pytest.param(n, marks=pytest.mark.long) for n in range(128, 200, 4))])
+def test_every_method_on_a_model_at_random_whose_discount_is_inferred(index):
+    assert specimen(SEED, index).model.discount is not None
+    record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
+    assert not zoo.is_bad(record), zoo.described(record)
+
+
 @pytest.mark.parametrize("index", [17, *(pytest.param(n, marks=pytest.mark.long) for n in (2, *range(40, 70)))])
 def test_chains_around_a_laplace_approximation_on_a_model_at_random(index):
     size = SHORT if index < 40 else SHORT | {"chains": 4, "draws": 600, "thin": 2}

@@ -204,6 +204,7 @@ def _selected(draws: Draws, which: np.ndarray) -> Draws:
         draws.inverse_temperatures[which],
         draws.lapses[which],
         {name: values[which] for name, values in draws.hyperparameters.items()},
+        None if draws.discounts is None else draws.discounts[which],
     )
 
 

@@ -31,7 +31,7 @@ def library_model(model: Model) -> Any:
         reward = mm.GaussianReward(features=model.features, mean=prior(first), scale=prior(second), on=model.on)
     rule = mm.SoftOptimal if model.foresees_errors else mm.Softmax
     choice = rule(inverse_temperature=prior(model.inverse_temperature), lapse=prior(model.lapse))
-    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)())
+    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)(), discount=prior(model.discount))
 
 
 def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -> Any:
@@ -142,6 +142,7 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
         ("reward", model.reward),
         ("inverse_temperature", model.inverse_temperature),
         ("lapse", model.lapse),
+        ("discount", model.discount),
     ):
         if not isinstance(distribution, Distribution):
             continue
@@ -153,10 +154,11 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
                 if name == "reward" and model.features is None:
                     values = values.reshape(*values.shape[:2], -1)[..., place]
                 hyperparameters[f"{name}_{word}"] = values
+    discounts = None if model.discount is None else block("discount")
     likelihood = posterior.data["log_likelihood"].dataset["choices"].transpose("chain", "draw", "episode")
     return Sampled(
         chains,
-        Draws(rewards, coordinates, rule[0], rule[1], hyperparameters),
+        Draws(rewards, coordinates, rule[0], rule[1], hyperparameters, discounts),
         likelihood.values.reshape(size, -1),
         posterior.data["sample_stats"].dataset["lp"].transpose("chain", "draw").values.ravel(),
     )

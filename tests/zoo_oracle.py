@@ -2,8 +2,8 @@
 
 Plain NumPy and SciPy, from the definitions in the documentation; nothing of the library is imported. Optimal values
 are found by enumeration of all deterministic policies, soft-optimal ones by Newton's method on the soft Bellman
-equation. Densities are those of unconstrained coordinates (log x for positive x, logit x for x in (0, 1)), in centred
-form.
+equation; where discounts are inferred, both by `oracle_discount`. Densities are those of unconstrained coordinates (log
+x for positive x, logit x for x in (0, 1)), in centred form.
 """
 
 import itertools
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from scipy import special, stats
+
+from oracle_discount import scaled_action_values
 
 EPSILON = np.finfo(float).eps
 SMALLEST = 1e-307  # below it a number cannot be written as drawn
@@ -108,10 +110,18 @@ class World:
         return np.where(self.available, rewards + self.discount * later, -np.inf)
 
     def log_policies(
-        self, rewards: np.ndarray, inverse_temperatures: np.ndarray, lapses: np.ndarray, foresees_errors: bool
+        self,
+        rewards: np.ndarray,
+        inverse_temperatures: np.ndarray,
+        lapses: np.ndarray,
+        foresees_errors: bool,
+        discounts: np.ndarray | None = None,  # [B] instead of the world's
     ) -> tuple[np.ndarray, np.ndarray]:
         """log π [B, S, A], and by how much rounding alone may change each of them [B]."""
-        if foresees_errors:
+        if discounts is not None:
+            scaled = rewards * inverse_temperatures[:, None, None]
+            scaled = scaled_action_values(self.transitions, discounts, scaled, foresees_errors, self.available)
+        elif foresees_errors:
             scaled = self.soft_action_values(rewards, inverse_temperatures)
         else:
             scaled = self.optimal_action_values(rewards) * inverse_temperatures[:, None, None]
@@ -123,7 +133,8 @@ class World:
             share = lapses[:, None, None]
             mixed = np.logaddexp(np.log1p(-share) + log_policy, np.log(share) + blind)
         mixed = np.where(share > 0, mixed, log_policy)
-        return np.where(self.available, mixed, 0.0), 16 * EPSILON * size / (1 - self.discount)
+        largest = self.discount if discounts is None else discounts
+        return np.where(self.available, mixed, 0.0), 16 * EPSILON * size / (1 - largest)
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,7 @@ class Model:
     inverse_temperature: Any  # a number or a Distribution
     lapse: Any
     sharing: str
+    discount: Any = None  # a Distribution, or None: the world's
 
     @property
     def is_dirichlet(self) -> bool:
@@ -157,6 +169,7 @@ class Draws:
     inverse_temperatures: np.ndarray  # [n, M]
     lapses: np.ndarray  # [n, M]
     hyperparameters: dict[str, np.ndarray] = field(default_factory=dict)  # [n, G, K] or [n, G]
+    discounts: np.ndarray | None = None  # [n, M]; None: the world's
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -252,7 +265,10 @@ def prior_draws(world: World, model: Model, num_tasks: int, size: int, rng: np.r
         of_tasks(value, name, PARAMETERS[value.kind] if isinstance(value, Distribution) else (), ())
         for name, value in (("inverse_temperature", model.inverse_temperature), ("lapse", model.lapse))
     ]
-    return Draws(rewards_of_pairs(world, model, coordinates), coordinates, rule[0], rule[1], hyperparameters)
+    discounts = None
+    if model.discount is not None:
+        discounts = of_tasks(model.discount, "discount", PARAMETERS[model.discount.kind], ())
+    return Draws(rewards_of_pairs(world, model, coordinates), coordinates, rule[0], rule[1], hyperparameters, discounts)
 
 
 def log_likelihoods(
@@ -265,6 +281,7 @@ def log_likelihoods(
         draws.inverse_temperatures.ravel(),
         draws.lapses.ravel(),
         model.foresees_errors,
+        None if draws.discounts is None else draws.discounts.ravel(),
     )
     owner = np.zeros_like(owner) if tasks == 1 else owner
     log_policy = log_policy.reshape(size, tasks, *counts.shape[1:])[:, owner]
@@ -297,6 +314,8 @@ def variables(model: Model, draws: Draws) -> list[Variable]:
         ("lapse", model.lapse, draws.lapses),
     ):
         add(name, value, PARAMETERS[value.kind] if isinstance(value, Distribution) else (), drawn)
+    if draws.discounts is not None:
+        add("discount", model.discount, PARAMETERS[model.discount.kind], draws.discounts)
     return found
 
 

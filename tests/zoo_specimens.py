@@ -4,7 +4,7 @@
 with hyperparameters known or not. Number k of a seed is the same whatever else is drawn.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy import special
 from zoo_checks import Data
 from zoo_oracle import Distribution, Draws, Model, World, num_coordinates, prior_draws, rewards_of_pairs
 
+FIRST_DISCOUNT = 120  # from this number on, a quarter of models infer it; those before stay as they were
 SPREADS = (0.0, 0.0, 0.0, 0.01, 0.1, 1.0)  # between tasks; subjects who are alike are the ordinary case
 TEMPERATURES = (0.5, 1.0, 3.0, 8.0)  # inverse ones
 CHOICES = (1, 2, 5, 20, 60, 60, 150, 400)  # of a task
@@ -50,7 +51,8 @@ class Specimen:
         return (
             f"{reward}({parameters}{features}) on {model.on}, {rule}(c={model.inverse_temperature!r}, "
             f"lapse={model.lapse!r}), {model.sharing}; {states} states{ends}, {actions} actions, γ = "
-            f"{self.world.discount}; {self.num_tasks} tasks, {int(data.counts.sum())} choices, spread {self.spread}"
+            f"{model.discount or self.world.discount}; {self.num_tasks} tasks, {int(data.counts.sum())} choices, "
+            f"spread {self.spread}"
         )
 
 
@@ -62,11 +64,17 @@ def specimen(seed: int, index: int, gaussian: bool = False, several: bool = Fals
     rng = np.random.default_rng([seed, index])
     world = _two_worlds(rng) if several else _world(rng)
     model = _model(rng, world, gaussian)
+    if index >= FIRST_DISCOUNT and index % 4 == 0 and not gaussian:
+        model = replace(model, discount=_discount(np.random.default_rng([seed, index, 1])))
     num_tasks = int(rng.integers(1, 7))
     spread = float(rng.choice(SPREADS))
     truth = _truth(rng, world, model, num_tasks, spread)
     log_policy, _ = world.log_policies(
-        truth.rewards[0], truth.inverse_temperatures[0], truth.lapses[0], model.foresees_errors
+        truth.rewards[0],
+        truth.inverse_temperatures[0],
+        truth.lapses[0],
+        model.foresees_errors,
+        None if truth.discounts is None else truth.discounts[0],
     )
     episodes: list[tuple[int, list[int], list[int]]] = []
     may_idle = num_tasks > 1 and model.sharing != "Separate"  # where nothing could be said of a task without choices
@@ -205,6 +213,12 @@ def _lapse(rng: np.random.Generator) -> Any:
     return Distribution("Beta", (Distribution("Gamma", (4.0, 4.0)), Distribution("Gamma", (4.0, 0.4))))
 
 
+def _discount(rng: np.random.Generator) -> Distribution:
+    """Of those who look some steps ahead; never so near 1 that the library's limit, 1 − 1e-6, is met."""
+    alpha = Distribution("Gamma", (4.0, 1.0)) if rng.random() < 0.3 else float(rng.choice([1.0, 3.0, 9.0]))
+    return Distribution("Beta", (alpha, float(rng.choice([1.0, 2.0]))))
+
+
 # ---- data ----------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +238,9 @@ def _truth(rng: np.random.Generator, world: World, model: Model, num_tasks: int,
     temperature = 10 ** rng.uniform(-0.5, 1.3) if drawn else model.inverse_temperature
     lapse = rng.uniform(0.0, 0.2) if isinstance(model.lapse, Distribution) else model.lapse
     each = np.ones((1, num_tasks))
-    return Draws(rewards_of_pairs(world, model, coordinates), coordinates, temperature * each, lapse * each)
+    rule = temperature * each, lapse * each
+    discounts = None if model.discount is None else rng.uniform(0.3, 0.95) * each
+    return Draws(rewards_of_pairs(world, model, coordinates), coordinates, *rule, discounts=discounts)
 
 
 def _episodes(

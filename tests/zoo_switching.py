@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class SwitchingSpecimen:
 def switching_specimen(seed: int, index: int) -> SwitchingSpecimen:
     """Number `index` of the zoo with this seed."""
     base, rng = specimen(seed, index), np.random.default_rng([seed, index, 7])
+    base = replace(base, model=replace(base.model, discount=None))  # not inferred where motives switch
     gaps, missing, short = rng.choice([0.0, 0.1]), rng.choice([0.0, 0.0, 0.2]), rng.random() < 0.2
     rows: list[tuple[int, int, int, int, int]] = []
     most = -(-MOST_CHOICES // base.num_tasks)

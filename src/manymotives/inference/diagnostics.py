@@ -17,6 +17,7 @@ TASKS_AT_A_TIME = 100
 # worth 50 independent draws or more, however few of them each of its chains has made.
 MANY_CHAINS, SUPERCHAINS = 64, 16
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
+UNIDENTIFIED = 0.9  # of the standard deviation before the data
 NEAR_ZERO = 0.05  # prior probability of what counts as a spread of zero
 
 
@@ -172,6 +173,24 @@ def learning_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
     return (
         f"the data say next to nothing about the reward of {len(states)} of {reward.sizes['state']} states "
         f"({_listed(states)}): posterior and prior agree.",
+    )
+
+
+def discount_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
+    """Whose discount, where it is inferred, is about as uncertain as before the data."""
+    if "discount" not in drawn:
+        return ()
+    own, before = drawn["discount"].std(("chain", "draw")), float(prior["discount"].std())
+    wide = np.atleast_1d(own.values > UNIDENTIFIED * before)
+    if before == 0.0 or not wide.any():
+        return ()
+    whose = ""
+    if not wide.all():
+        whose = f" of {int(wide.sum())} of {len(wide)} tasks ({_listed(drawn['task'].values[wide])})"
+    return (
+        f"the discount{whose} is not identified: its posterior is about as wide as its prior (standard deviation "
+        f"{float(np.median(np.atleast_1d(own.values)[wide])):.2g}, before the data {before:.2g}). What is said of it "
+        "rests on the prior; mm.profile shows which discounts explain the choices as well.",
     )
 
 

@@ -84,7 +84,7 @@ class EmpiricalBayes(Recorded):
         target, seed = state.target, state.seed
         if target.assignment is not None:
             return None, switching_draws(target, seed, draws, self.starts, progress)
-        hyper, tasks = _climb(target, seed, progress)
+        hyper, tasks = climb(target, seed, progress)
         peak = peaks(target, target.parameters(hyper)[target.group], tasks)
         rng = np.random.default_rng([seed, 1])
         factor = np.linalg.cholesky(peak.covariance)
@@ -109,7 +109,7 @@ class EmpiricalBayes(Recorded):
         return None, made
 
 
-def _climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+def climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest populations [G, H], and typical coordinates [M, D] of their tasks."""
     chain = MarkovChain(task_draws, target, target.num_coordinates, np.random.SeedSequence(seed))
     chain.begin()

@@ -108,7 +108,7 @@ class RewardPolicyModel(Model):
         if not isinstance(environment, Environment):
             raise InputError(
                 "RewardPolicyModel: a discount of the model's own needs a known environment: take the belief's mean "
-                "(belief.mean), or give the belief its discount."
+                "(belief.mean, or --plug-in on the command line), or give the belief its discount."
             )
         return environment if self.infers_discount else environment.with_discount(float(self.discount))
 

@@ -1,10 +1,11 @@
-"""Is it honest, and what could it show? Recovery and calibration."""
+"""Is it honest, and what could it show? Recovery, calibration and profiles."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from manymotives.assessment.calibration import Calibration
+from manymotives.assessment.profile import DROP, Profile
 from manymotives.assessment.recovery import Recovery
 from manymotives.plots.common import COLOURS
 
@@ -44,4 +45,20 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     axes.set_ylabel("share below, less what is due")
     axes.set_title(f"{count} replications, p = {calibration.p_value:.2g}")
     axes.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return axes
+
+
+def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
+    """How well each value of a number explains choices, less the best; above the line, about as well as that."""
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    table = profile.table
+    axes.axvspan(*profile.interval, color="0.92")
+    axes.axhline(-DROP, color="0.6", linewidth=1)
+    axes.plot(table["value"], table["relative"], "o-", markersize=4, color=COLOURS[0])
+    lowest = table["relative"][np.isfinite(table["relative"])].min()
+    axes.set_ylim(max(lowest, -12.0) - 0.5, 0.5)
+    axes.set_xlabel(profile.parameter.replace("_", " "))
+    axes.set_ylabel(f"log {profile.criterion}, less the largest")
+    axes.set_title(str(profile), fontsize=9, wrap=True)
     return axes

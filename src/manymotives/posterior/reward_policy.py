@@ -13,7 +13,14 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.families import draw_all
 from manymotives.inference import HMC, Progress
-from manymotives.inference.diagnostics import Mixing, learning_warnings, mixing, spread_notes, visit_warnings
+from manymotives.inference.diagnostics import (
+    Mixing,
+    discount_warnings,
+    learning_warnings,
+    mixing,
+    spread_notes,
+    visit_warnings,
+)
 from manymotives.inference.draws import EffectDraws
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.model import EVERYBODY
@@ -63,6 +70,7 @@ class RewardPolicyPosterior(Posterior):
         return (
             *visit_warnings(counts["counts"], lives, "weight" in drawn),
             *learning_warnings(drawn, prior),
+            *discount_warnings(drawn, prior),
             *(spread_notes(drawn, prior) if has_spread else ()),
         )
 

@@ -198,7 +198,7 @@ def what_was_fitted(content: About) -> Markup:
                 else ""
             ),
         ),
-        ("Discount", f"{environment.discount:g} a step: a reward ten steps away counts {environment.discount**10:.2f}"),
+        ("Discount", _discount(posterior)),
         (
             "Environment",
             ""
@@ -255,6 +255,17 @@ def _weights_cited(content: About) -> str:
     product = isinstance(posterior.model.inverse_temperature, Prior)
     count = posterior.data["posterior"].sizes["feature"]
     return f" Weights of {count} features are reported{', multiplied by the inverse temperature' if product else ''}."
+
+
+def _discount(posterior: Posterior) -> str:
+    """How much the next step counts, known or inferred."""
+    own, known = posterior.mean_discounts(), posterior.environment.discount
+    if own is None:
+        return f"{known:g} a step: a reward ten steps away counts {known**10:.2f}"
+    each = (
+        f"{own.mean():.2f}" if len(own) == 1 or own.max() - own.min() < 0.005 else f"{own.min():.2f} to {own.max():.2f}"
+    )
+    return f"inferred: {each} a step in expectation, of each subject"
 
 
 def _episodes(posterior: Posterior) -> str:

@@ -1,0 +1,205 @@
+"""How well do choices tell one number, such as the discount? Held at each value of a grid, with all else inferred anew.
+
+    likelihood   max over everything else of log p(choices | value, rest): the profile likelihood
+    evidence     log ∫ p(choices | value, rest) p(rest) d rest, by Laplace's approximation around its mode;
+                 populations at their likeliest, as `EmpiricalBayes` has them
+
+Values within 1.92 of the best, half the 95 % quantile of χ² with one degree of freedom, explain choices about as well.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from manymotives.data.demonstrations import Demonstrations
+from manymotives.data.environment import Environment
+from manymotives.errors import InputError, quoted
+from manymotives.families import NORMAL, log_density_all
+from manymotives.inference import Progress
+from manymotives.inference.empirical_bayes import climb
+from manymotives.inference.laplace import peaks
+from manymotives.inference.mcmc.chains import starting_point
+from manymotives.models import RewardPolicyModel, Target
+from manymotives.planning.problem import check_known
+
+PARAMETERS = ("discount", "inverse_temperature", "lapse")
+CRITERIA = ("evidence", "likelihood")
+DROP = 1.92  # half of 3.84
+FLAT = 1e6  # the scale of a prior that says nothing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile:
+    """One number's profile; `mm.plots.profile` draws it."""
+
+    parameter: str
+    criterion: str  # "evidence" or "likelihood": what `relative` is of
+    table: pd.DataFrame  # value, log_likelihood, log_evidence, relative, converged: one row a value
+
+    @property
+    def best(self) -> float:
+        """The value of the grid that explains choices best."""
+        return float(self.table["value"].to_numpy()[self.table["relative"].to_numpy().argmax()])
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Between which values the profile is within 1.92 of its largest, as far as the grid goes."""
+        value, relative = self.table["value"].to_numpy(), self.table["relative"].to_numpy()
+        inside = np.flatnonzero(relative >= -DROP)
+        ends = []
+        for inner, outer in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
+            if not 0 <= outer < len(value) or not np.isfinite(relative[outer]):
+                ends.append(float(value[inner]))
+                continue
+            share = (relative[inner] + DROP) / (relative[inner] - relative[outer])
+            ends.append(float(value[inner] + share * (value[outer] - value[inner])))
+        return ends[0], ends[1]
+
+    @property
+    def is_bounded(self) -> tuple[bool, bool]:
+        """Whether choices exclude the smallest value of the grid, and the largest."""
+        relative = self.table["relative"].to_numpy()
+        return bool(relative[0] < -DROP), bool(relative[-1] < -DROP)
+
+    @property
+    def identified(self) -> bool:
+        """Whether choices exclude values on both sides."""
+        return all(self.is_bounded)
+
+    def __str__(self) -> str:
+        word, (low, high) = self.parameter.replace("_", " "), self.interval
+        article = "an" if word[0] in "aeiou" else "a"
+        below, above = self.is_bounded
+        if below and above:
+            return f"Choices speak for {article} {word} from {low:.3g} to {high:.3g}; best {self.best:.3g}."
+        if not below and not above:
+            return (
+                f"The {word} is not identified: every value from {low:.3g} to {high:.3g} explains the choices about as "
+                "well, if all else is adapted to it."
+            )
+        bound = f"at least {low:.3g}" if below else f"at most {high:.3g}"
+        end = f"{high:.3g}" if below else f"{low:.3g}"
+        return (
+            f"Choices speak for {article} {word} of {bound}; values up to the end of the grid, {end}, explain them as "
+            "well."
+        )
+
+    __repr__ = __str__
+
+
+def profile(
+    model: RewardPolicyModel,
+    environment: Environment,
+    demonstrations: Demonstrations,
+    parameter: str = "discount",
+    grid: Sequence[float] | np.ndarray | None = None,
+    *,
+    criterion: str = "evidence",
+    seed: int = 0,
+    progress: bool | Progress = True,
+) -> Profile:
+    """How well choices are explained with one number held at each value of a grid, and all else inferred anew.
+
+    Parameters
+    ----------
+    parameter
+        "discount", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
+    grid
+        At least three values, from the smallest to the largest. None, of the discount: .05, .1, …, .95, .99.
+    criterion
+        "evidence": all else is integrated out, by a normal approximation around its mode. "likelihood": all else is
+        maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
+    """
+    values = _checked(model, parameter, grid, criterion)
+    check_known(environment)
+    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    rows: list[dict[str, float]] = []
+    before: np.ndarray | None = None
+    with bar.of(len(values), "values") as report:
+        for value in values:
+            target = _held(model, parameter, float(value)).bind(environment, demonstrations)
+            row, before = _explained(target, before, criterion, seed)
+            rows.append({"value": float(value)} | row)
+            report.update(len(rows))
+    table = pd.DataFrame(rows)
+    column = table["log_evidence" if criterion == "evidence" else "log_likelihood"]
+    table.insert(3, "relative", column - column.max())
+    return Profile(parameter, criterion, table)
+
+
+def _held(model: RewardPolicyModel, parameter: str, value: float) -> RewardPolicyModel:
+    """The same model with a number for one parameter."""
+    if parameter == "discount":
+        return replace(model, discount=value)
+    return replace(model, choice=replace(model.choice, **{parameter: value}))
+
+
+def _explained(
+    target: Target, before: np.ndarray | None, criterion: str, seed: int
+) -> tuple[dict[str, float], np.ndarray]:
+    """Log likelihood and evidence at the mode, and the mode [M, D]; `before`: that of the value before."""
+    if criterion == "likelihood":
+        _check_flat(target)
+    owner, rng = np.arange(target.num_tasks), np.random.default_rng([seed, 3])
+    if target.num_hyper:
+        hyper, first = climb(target, seed, Progress(False))
+    else:
+        hyper, first, _ = starting_point(target, rng)
+    parameters = target.parameters(hyper)[target.group].copy()
+    if criterion == "likelihood":
+        parameters[..., 1] = FLAT
+    best: Any = None
+    for start in [first] if before is None else [first, before]:
+        peak = peaks(target, parameters, np.ascontiguousarray(start))
+        likelihood = target.log_likelihood(peak.tasks, owner)
+        prior = log_density_all(target.layout.families, peak.tasks, np.ascontiguousarray(parameters))
+        height = float((likelihood + prior).sum())
+        if best is None or height > best[0]:
+            best = height, peak, float(likelihood.sum())
+    height, peak, likelihood = best
+    size = target.num_tasks * target.num_coordinates
+    evidence = height + 0.5 * (size * np.log(2 * np.pi) + np.linalg.slogdet(peak.covariance)[1].sum())
+    if target.num_hyper:
+        constants = np.repeat(target.layout.hyper_constants[None], target.num_groups, axis=0)
+        evidence += float(log_density_all(target.layout.hyper_families, np.ascontiguousarray(hyper), constants).sum())
+    row = {
+        "log_likelihood": likelihood,
+        "log_evidence": float(evidence) if criterion == "evidence" else float("nan"),
+        "converged": peak.converged,
+    }
+    return row, peak.tasks
+
+
+def _check_flat(target: Target) -> None:
+    """Refuse to maximise the likelihood alone where a maximum may lie at infinity, or a prior holds all together."""
+    if target.num_hyper or not (target.layout.families == NORMAL).all():
+        raise InputError(
+            'profile: criterion="likelihood" is for models in which only Gaussian rewards or weights are inferred, '
+            'without priors inside their prior. Use criterion="evidence".'
+        )
+
+
+def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarray:
+    """The grid, if all this can be done."""
+    if not isinstance(model, RewardPolicyModel):
+        raise InputError(f"profile is of a RewardPolicyModel(...), not of a {type(model).__name__}.")
+    for is_so, what in ((model.switching is not None, "motives that switch"), (model.has_covariates, "covariates")):
+        if is_so:
+            raise InputError(f"profile cannot be computed for models with {what} yet. Leave them out.")
+    for word, given, known in (("parameter", parameter, PARAMETERS), ("criterion", criterion, CRITERIA)):
+        if given not in known:
+            names = ", ".join(f'"{name}"' for name in known[:-1]) + f' or "{known[-1]}"'
+            raise InputError(f"profile: {word} must be {names}; found {quoted(given)}.")
+    if grid is None and parameter == "discount":
+        return np.append(np.arange(1, 20) * 0.05, 0.99)
+    try:
+        values = np.asarray(grid, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or len(values) < 3 or not (np.diff(values) > 0).all():
+        raise InputError(f"profile: grid must be three numbers or more, each above the last; found {quoted(grid)}.")
+    return values
