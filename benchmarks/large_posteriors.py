@@ -9,7 +9,7 @@ is that of `mm.fit`, with everything compiled before; CPU seconds an effective d
     features   50 × 50, 8 actions, 16 radial features, 2 000 choices in states at random, five seeds; L2 error of the
                weights' direction, both of length 1, beside what the Fisher information at the truth lets one expect
     task       100 × 100, 100 radial features, one task, 2 000 choices
-    device     the same by 256 chains on a GPU, `HMC(chains=256, draws=8, warmup=150, thin=1, device="gpu")`
+    device     the same by 256 chains on a GPU, `HMC(chains=256, draws=12, warmup=15, thin=8, device="gpu")`
     tasks      the same, 20 tasks of one population, 500 choices each, weights with one scale in common
 """
 
@@ -140,7 +140,7 @@ CASES: dict[str, Any] = {
     "features": features,
     "task": lambda: hundred(1),
     "tasks": lambda: hundred(20),
-    "device": lambda: hundred(1, mm.HMC(chains=256, draws=8, warmup=150, thin=1, device="gpu")),
+    "device": lambda: hundred(1, mm.HMC(chains=256, draws=12, warmup=15, thin=8, device="gpu")),
 }
 
 

@@ -12,7 +12,7 @@ from manymotives.errors import InputError, listed, quoted
 from manymotives.io.columns import covariate_task_columns
 from manymotives.io.files import columns_in, read_table
 from manymotives.models.formulas import parsed
-from manymotives.models.sharing import Hierarchical
+from manymotives.models.sharing import EFFECT_SCALE, Hierarchical
 from manymotives.posterior.effects import designs_of
 
 CAN_FIT = ("hmc", "gibbs", "metropolis")
@@ -50,7 +50,7 @@ def asked_covariates(path: Path | None, formulas: Sequence[str] | None, scale: f
         raise InputError('--covariates needs a formula that uses them, such as --formula "condition + age".')
     if scale is not None and not 0 < scale < float("inf"):
         raise InputError(f"--effect-scale must be a positive number; found {scale:g}.")
-    return Asked(path, _formula(formulas), 1.0 if scale is None else scale)
+    return Asked(path, _formula(formulas), EFFECT_SCALE if scale is None else scale)
 
 
 def check_covariates(model: str, method: str | None, reward: str | None, *, switches: bool) -> None:

@@ -169,7 +169,7 @@ def fit(
     ] = None,
     effect_scale: Annotated[
         float | None,
-        typer.Option(help="Prior standard deviation of effects. Default: 1.", rich_help_panel=How),
+        typer.Option(help="Prior standard deviation of effects. Default: 2.5.", rich_help_panel=How),
     ] = None,
     on: Annotated[
         On | None,

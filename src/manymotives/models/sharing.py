@@ -13,6 +13,7 @@ from manymotives.models.formulas import Formula, parsed
 
 MEAN = "1"  # the formula of a population with one mean
 REWARD = "reward"  # its formula is that of every weight of the reward without one of its own
+EFFECT_SCALE = 2.5  # of coefficients, as rstanarm and bambi have it for standardised covariates
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +32,8 @@ class Hierarchical(Recorded):
         How large effects may be: coefficients are Normal(0, effect_scale) a priori, for one standard deviation of a
         numeric covariate or another level of a factor, in the parameter's own coordinate (logarithms of inverse
         temperatures and Dirichlet rewards, logits of lapse rates and Beta rewards); members of a level differ from each
-        other by HalfNormal(effect_scale).
+        other by HalfNormal(effect_scale). By default wide, so that estimates are hardly drawn towards zero: with 1, a
+        difference known to ±.4 would be a seventh too small.
     task
         The column of covariates that names tasks, or several that are read as one, such as `["mouse", "condition"]`;
         None: `task`, or what such columns usually are called.
@@ -39,7 +41,7 @@ class Hierarchical(Recorded):
 
     formula: Any = field(default=MEAN, metadata=ADDED_LATER)
     covariates: Any = field(default=None, metadata=ADDED_LATER)
-    effect_scale: float = field(default=1.0, metadata=ADDED_LATER)
+    effect_scale: float = field(default=EFFECT_SCALE, metadata=ADDED_LATER)
     task: InitVar[Any] = None
 
     def __post_init__(self, task: Any) -> None:
@@ -67,7 +69,7 @@ class Hierarchical(Recorded):
         formula = self.formula if isinstance(self.formula, str) else dict(self.formula)
         given = [] if self.formula == MEAN else [repr(formula)]
         given += [] if self.covariates is None else [f"covariates={self.covariates!r}"]
-        given += [] if self.effect_scale == 1.0 else [f"effect_scale={self.effect_scale!r}"]
+        given += [] if self.effect_scale == EFFECT_SCALE else [f"effect_scale={self.effect_scale!r}"]
         return f"Hierarchical({', '.join(given)})"
 
     @property

@@ -33,14 +33,8 @@ def choices(layout: StaticLayout, data: Data, u: Any, start: Any) -> tuple[Any, 
 
     That is best actions; values where the environment is large.
     """
-    shape = u.shape[1:]
     rewards, rewards_to_u = jax.vjp(lambda x: _rewards(layout, data, x), u[: layout.num_rewards])
-    temperature = jnp.broadcast_to(data.temperature[:, None], shape)
-    if layout.temperature != FIXED:
-        temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
-    discount = None  # in the transitions
-    if layout.discount != FIXED:
-        discount = jax.nn.sigmoid(jnp.clip(u[layout.discount], -LARGEST_LOGIT, LARGEST_LOGIT))
+    temperature, discount = _temperature_and_discount(layout, data, u)
     plan = (_plan_of_many if layout.is_large else _plan)(layout, data, rewards, temperature, discount, start)
     likelihood, excess, below, lapse_gradient = _likelihood(layout, data, u, plan.q, temperature)
 
@@ -63,6 +57,23 @@ def choices(layout: StaticLayout, data: Data, u: Any, start: Any) -> tuple[Any, 
         gradient.append(jnp.where(inside, by_temperature * temperature, 0.0)[None])
     likelihood = jnp.where(plan.solved & found & (likelihood <= 0.0), likelihood, -jnp.inf)
     return likelihood, jnp.concatenate(gradient + lapse_gradient), plan.start
+
+
+def action_values(layout: StaticLayout, data: Data, u: Any, start: Any) -> Any:
+    """q [S, A, M, C] of the same plans."""
+    rewards = _rewards(layout, data, u[: layout.num_rewards])
+    temperature, discount = _temperature_and_discount(layout, data, u)
+    return (_plan_of_many if layout.is_large else _plan)(layout, data, rewards, temperature, discount, start).q
+
+
+def _temperature_and_discount(layout: StaticLayout, data: Data, u: Any) -> tuple[Any, Any]:
+    """c [M, C], and γ [M, C] where it is inferred; else None: it is in the transitions."""
+    temperature = jnp.broadcast_to(data.temperature[:, None], u.shape[1:])
+    if layout.temperature != FIXED:
+        temperature = jnp.exp(jnp.clip(u[layout.temperature], SMALLEST_LOG_C, LARGEST_LOG_C))
+    if layout.discount == FIXED:
+        return temperature, None
+    return temperature, jax.nn.sigmoid(jnp.clip(u[layout.discount], -LARGEST_LOGIT, LARGEST_LOGIT))
 
 
 def _likelihood(layout: StaticLayout, data: Data, u: Any, q: Any, temperature: Any) -> tuple[Any, Any, Any, list[Any]]:

@@ -30,6 +30,7 @@ from jax import lax
 
 from manymotives.errors import InputError
 from manymotives.inference.draws import Draws
+from manymotives.inference.many_chains.choices import action_values
 from manymotives.inference.many_chains.density import log_density_of_tasks, populations_at, tasks_at
 from manymotives.inference.many_chains.layout import Data, StaticLayout, data_of, static_layout_of
 from manymotives.inference.many_chains.sweeps import CENTRED_TRAJECTORIES, Schedule, State, Tuning, sweep
@@ -38,6 +39,7 @@ from manymotives.inference.mcmc.chains import STARTS, Settings, starting_point
 from manymotives.inference.mcmc.density import noncentred_draws
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
+from manymotives.models.episodes import LARGEST
 
 MOST_STEPS = 6  # of tasks' trajectories, and of populations' given their tasks' u
 SUPERCHAINS = 16
@@ -74,7 +76,8 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
                 if not kept:
                     raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.") from None
                 warnings = (f"stopped by hand after {block * len(kept)} of {wanted} draws a chain.",)
-    tasks, hyper, likelihood = (np.concatenate([each[i] for each in kept], axis=1)[:, :wanted] for i in range(3))
+        tasks, hyper, likelihood = (np.concatenate([each[i] for each in kept], axis=1)[:, :wanted] for i in range(3))
+        by_episode = chain.episode_log_likelihoods(target, tasks) if chain.layout.is_large else None
     accepted, prior_accepted = (np.mean([each[i] for each in kept], axis=0) for i in (3, 4))
     return Draws(
         tasks=tasks,
@@ -85,6 +88,7 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
             "prior_acceptance_rate": (("chain", "task"), prior_accepted),
         },
         warnings=warnings,
+        episode_log_likelihood=by_episode,
     )
 
 
@@ -182,6 +186,19 @@ class Chains:
         self.state, made = _draw(self.layout, self.data, self.state, self.tuning, key, schedule)
         return tuple(map(np.asarray, made))
 
+    def episode_log_likelihoods(self, target: Target, tasks: np.ndarray) -> np.ndarray | None:
+        """log p of each episode [C, N, E] under draws u [C, N, M, D], where there are not too many."""
+        chains, draws = tasks.shape[:2]
+        episodes = target.episodes
+        if episodes is None or chains * draws * episodes.num_episodes > LARGEST:
+            return None
+        found = np.empty((chains, draws, episodes.num_episodes))
+        for n in range(draws):
+            u = jnp.asarray(tasks[:, n].transpose(2, 1, 0))
+            q = _values_in(self.layout, self.data, u, self.state.start, episodes.state, episodes.task)
+            found[:, n] = target.episode_log_likelihoods(tasks[:, n], np.asarray(q))
+        return found
+
     def _schedule(self, sweeps: int, is_warm_up: bool) -> Schedule:
         """The number of leapfrog steps of each sweep's trajectories, drawn once for all chains.
 
@@ -214,6 +231,12 @@ def _evaluated_state(layout: StaticLayout, data: Data, hyper_z: Any, task_z: Any
     _, values, _ = populations_at(layout, data, hyper_z)
     found = log_density_of_tasks(layout, data, values, task_z, (None, None, start), again=False)
     return State(hyper_z, task_z, found.likelihood, found.likelihood_gradient, found.start)
+
+
+@partial(jax.jit, static_argnums=0)
+def _values_in(layout: StaticLayout, data: Data, u: Any, start: Any, states: Any, tasks: Any) -> Any:
+    """q [C, V, A] of tasks in states."""
+    return action_values(layout, data, u, start)[states, :, tasks].transpose(2, 0, 1)
 
 
 @partial(jax.jit, static_argnums=0)
