@@ -4,7 +4,7 @@
 # make losses  every baseline and model on one problem
 # make large  posteriors on a thousand to ten thousand states: an hour
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
-# make environments  what two environments teach about a third, beside one, 20 problems: half an hour
+# make environments  what two environments teach about a third, beside one, 20 problems: a quarter of an hour
 # make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make mice DATA=path/to/mouse_labyrinth  what mice short of water want otherwise: minutes

@@ -19,20 +19,20 @@ import pandas as pd
 import manymotives as mm
 from benchmarks.harness import commit
 
-STATES, ACTIONS, SUBJECTS, LENGTH = 10, 2, 3, 10
+SUBJECTS, LENGTH = 3, 10
 CHOICE = mm.Softmax(2.0)
 MODEL = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1.0), CHOICE, mm.Separate())
 METHOD = mm.HMC(chains=2)
 FIRST_SEED = 100
 
 
-def loss_of(seed: int, names: str, choices: int) -> dict[str, Any]:
+def loss_of(seed: int, names: str, choices: int, states: int = 10, actions: int = 2) -> dict[str, Any]:
     """Loss in C of what was learnt in the environments of these names; and what no choice in them can show."""
     rng = np.random.default_rng([26, 4, seed])
     world: dict[str, Any] = {
-        name: mm.worlds.RandomMDP(STATES, ACTIONS, seed=int(rng.integers(2**31)), discount=0.9) for name in "ABC"
+        name: mm.worlds.RandomMDP(states, actions, seed=int(rng.integers(2**31)), discount=0.9) for name in "ABC"
     }
-    rewards = rng.normal(size=(SUBJECTS, STATES))
+    rewards = rng.normal(size=(SUBJECTS, states))
     known = {name: world[name] for name in names}
     episodes = choices // len(names) // LENGTH
     tables = [
@@ -76,12 +76,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--choices", type=int, nargs="+", default=[200, 600])
+    parser.add_argument("--states", type=int, default=10)
+    parser.add_argument("--actions", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("build/environments.json"))
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for choices in given.choices:
         for seed in range(FIRST_SEED, FIRST_SEED + given.count):
-            rows += [loss_of(seed, names, choices) for names in ("A", "AB")]
+            rows += [loss_of(seed, names, choices, given.states, given.actions) for names in ("A", "AB")]
             print(f"{len(rows)} of {2 * given.count * len(given.choices)} fits", flush=True)
         print(summary(rows, choices), flush=True)
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -37,6 +37,12 @@ def alone():
     return fit(environments=LEFT, data=mm.Demonstrations.from_frame(FRAME.iloc[:1], LEFT))
 
 
+def of_a_set():
+    """The posterior of a model that chooses between two rewards."""
+    model = mm.PolicyOptimalityModel(mm.optimality.RewardSet(np.eye(4)[:2]))
+    return mm.fit(model, BOTH, DATA, mm.OptimalityMonteCarlo(draws=20), progress=False)
+
+
 ENVIRONMENTS = {
     "no environments": lambda: mm.fit(mm.RewardPolicyModel(), {}, DATA),
     "environments without names": lambda: mm.Environments([LEFT, RIGHT]),
@@ -111,6 +117,7 @@ ENVIRONMENTS = {
     "a transfer with too many features": lambda: fitted(features={"left": np.eye(2), "right": np.eye(2)}).transfer(
         OTHER, features=[[1.0, 2.0, 3.0]]
     ),
+    "a transfer of a set of rewards": lambda: of_a_set().transfer(LEFT),
     "a transfer by no draws": lambda: fitted().transfer(LEFT, draws=0),
     "a transfer with a level of one": lambda: fitted().transfer(LEFT, level=1.0),
     # ---- what each environment shows

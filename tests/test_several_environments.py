@@ -77,6 +77,13 @@ def test_a_union_survives_a_file_part_by_part():
     assert np.allclose(again.start, both.start)
 
 
+def test_parts_that_are_not_those_of_a_union_are_refused():
+    both = mm.Environments(BOTH)
+    for spoilt in (both.parts[:1], [both.parts[0], both.parts[1] | {"name": "up"}]):
+        with pytest.raises(mm.errors.InputError):
+            Environments.of_parts(both, spoilt)
+
+
 # ---- one likelihood -------------------------------------------------------------------------------------------
 
 

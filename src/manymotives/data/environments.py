@@ -117,6 +117,8 @@ class Environments(Environment):
                 made = made.with_coordinates(union.coordinates[here])
             members[part["name"]], begin = made, here.stop
         found = cls(members)
+        if found.states != union.states or found.actions != union.actions:
+            raise InputError("its environments have other states or actions than their union")
         for word in ("warnings", "coordinates"):
             object.__setattr__(found, word, getattr(union, word))
         return found

@@ -78,9 +78,9 @@ def _coordinates(posterior: Any) -> dict[str, xr.DataArray]:
     if posterior.has_features:
         found["weight"] = posterior.weights
     elif isinstance(model.reward, GaussianReward):
-        found[REWARD] = posterior.rewards
+        found[REWARD] = posterior.by_state_name(posterior.rewards)
     elif isinstance(model.reward, BetaReward):
-        found[REWARD] = _logit(posterior.rewards)
+        found[REWARD] = _logit(posterior.by_state_name(posterior.rewards))
     if "inverse_temperature" in drawn:
         found["inverse_temperature"] = np.log(posterior.inverse_temperatures)
     if "lapse" in drawn:

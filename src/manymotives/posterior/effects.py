@@ -34,7 +34,7 @@ def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd
         raise InputError(f"equivalence must be a positive number, such as 0.1; found {quoted(equivalence)}.")
     drawn = posterior.data["posterior"].dataset
     frames = [
-        _frame(drawn[f"{parameter}_{kind}"], parameter, kind, level, equivalence)
+        _frame(_by_state_name(posterior, drawn[f"{parameter}_{kind}"]), parameter, kind, level, equivalence)
         for parameter in PARAMETERS
         for kind in KINDS
         if f"{parameter}_{kind}" in drawn
@@ -47,6 +47,10 @@ def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd
     whole = pd.concat(frames, ignore_index=True)
     of = [name for name in ("feature", "state", "action") if name in whole]
     return whole[["parameter", *of, "term", *(name for name in whole if name not in ("parameter", "term", *of))]]
+
+
+def _by_state_name(posterior: Any, values: xr.DataArray) -> xr.DataArray:
+    return posterior.by_state_name(values) if "state" in values.dims else values
 
 
 def _frame(drawn: xr.DataArray, parameter: str, kind: str, level: float, equivalence: float | None) -> pd.DataFrame:
