@@ -80,7 +80,7 @@ environments: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environments
 
 buses: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m benchmarks.buses
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.buses
 
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching

@@ -18,13 +18,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from tests.oracle_bus import (
+    BUSES,
+    DISCOUNT,
+    MONTHS,
+    STATES,
+    TRUTH,
+    bus_environment,
+    choice_counts,
+    maximum_likelihood,
+)
+from tests.oracle_bus import simulate as simulated_buses
 
 import manymotives as mm
 from benchmarks.harness import commit
-from oracle_bus import BUSES, DISCOUNT, MONTHS, STATES, TRUTH, bus_environment, choice_counts, maximum_likelihood
-from oracle_bus import simulate as simulated_buses
 
-METHODS = {"HMC": mm.HMC(chains=2, thin=1), "EmpiricalBayes": mm.EmpiricalBayes()}
+METHODS: dict[str, Any] = {"HMC": mm.HMC(chains=2, thin=1), "EmpiricalBayes": mm.EmpiricalBayes()}
 TRANSITIONS, FEATURES = bus_environment()
 ENVIRONMENT = mm.Environment(
     sp.csr_array(TRANSITIONS.reshape(-1, STATES)), discount=DISCOUNT, actions=["keep", "replace"], start={0: 1.0}
@@ -56,7 +65,7 @@ def replicate(seed: int) -> list[dict[str, Any]]:
     rows = []
     for name, method in METHODS.items():
         wall, used = time.perf_counter(), time.process_time()
-        posterior = mm.fit(MODEL, ENVIRONMENT, data, method, seed=seed, progress=False)
+        posterior: Any = mm.fit(MODEL, ENVIRONMENT, data, method, seed=seed, progress=False)
         wall, used = time.perf_counter() - wall, time.process_time() - used
         draws = posterior.data["posterior"]["weight"].values.reshape(-1, 2)
         lower, upper = np.quantile(draws, [0.025, 0.975], axis=0)

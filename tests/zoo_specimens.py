@@ -214,8 +214,11 @@ def _lapse(rng: np.random.Generator) -> Any:
 
 
 def _discount(rng: np.random.Generator) -> Distribution:
-    """Of those who look some steps ahead; never so near 1 that the library's limit, 1 − 1e-6, is met."""
-    alpha = Distribution("Gamma", (4.0, 1.0)) if rng.random() < 0.3 else float(rng.choice([1.0, 3.0, 9.0]))
+    """Of those who look some steps ahead; hardly ever so near 0 or 1 that the library's limits, at 1e-6, are met.
+
+    What is stored is then the limit, and its prior density not that of the coordinate, which lies beyond.
+    """
+    alpha = Distribution("Gamma", (16.0, 4.0)) if rng.random() < 0.3 else float(rng.choice([1.0, 3.0, 9.0]))
     return Distribution("Beta", (alpha, float(rng.choice([1.0, 2.0]))))
 
 

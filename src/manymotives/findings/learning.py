@@ -7,7 +7,9 @@ least 95 %. Only differences that choices can show in this environment are looke
 alone, however sure the posterior is of them (see `planning.identifiability`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ import xarray as xr
 from manymotives.findings.sample import check_one_motive, population_of, thinned
 from manymotives.models.model import EVERYBODY
 from manymotives.models.shared_rewards import reward_names
+from manymotives.planning import Plan, plan
 from manymotives.posterior import Posterior
 from manymotives.posterior.by_name import are_by_name, own_names
 from manymotives.posterior.canonical import in_unit_range
@@ -97,11 +100,13 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         after, who = after[:, :1], (EVERYBODY,)
     members = None if posterior.model.is_pooled else population_of(few)
     if members is not None:
-        new_task, _ = in_unit_range(few.identifiability, members, _middling_temperatures(few, members))
+        middling = _middling_temperatures(few, members), _middling_plans(few)
+        new_task, _ = in_unit_range(few.identifiability, members, *middling)
         after = np.concatenate([_flat(new_task.expand_dims("task", 2)), after], axis=1)
         who = (POPULATION, *who)
     prior = few.data["prior"].dataset["reward"]
-    canonical, _ = in_unit_range(few.identifiability, prior, _middling_temperatures(few, prior))
+    middling = _middling_temperatures(few, prior), _middling_plans(few)
+    canonical, _ = in_unit_range(few.identifiability, prior, *middling)
     before = canonical.stack(sample=("chain", "draw")).transpose("sample", ...).values
 
     exists = shown_cells(posterior)
@@ -191,6 +196,15 @@ def _middling_temperatures(posterior: Posterior, rewards: xr.DataArray) -> np.nd
         return None
     middle = float(posterior.inverse_temperatures.median())  # type: ignore[attr-defined]
     return np.full((rewards.sizes["chain"], rewards.sizes["draw"]), middle)
+
+
+def _middling_plans(posterior: Posterior) -> Callable[[np.ndarray, np.ndarray | None], Plan] | None:
+    """Plans of those who look as far ahead as most do, where discounts are inferred."""
+    own = posterior.mean_discounts()
+    if own is None:
+        return None
+    known: Any = {"on": posterior.model.reward.on, "discount": float(np.median(own))}
+    return lambda rewards, soft: plan(posterior.environment, rewards, inverse_temperature=soft, **known)
 
 
 def _cells(posterior: Posterior, exists: np.ndarray) -> pd.DataFrame:

@@ -112,25 +112,33 @@ def distance_draws(sample: Sample, kept: np.ndarray) -> np.ndarray:
     environment = posterior.environment
     choices = environment.available.copy()
     choices[environment.is_terminal, 0] = True  # the nominal action
-    blind = _visits(environment, choices / choices.sum(axis=1, keepdims=True), weights)
-    lost = np.stack([_lost(environment, on, r, b, weights, blind) for r, b in zip(rewards, best)])
+    blind = choices / choices.sum(axis=1, keepdims=True)
+    own = posterior.own_discounts()
+    discounts = np.full(rewards.shape[:2], environment.discount) if own is None else own[:, kept]
+    lost = np.stack([_lost(environment, on, r, b, d, weights, blind) for r, b, d in zip(rewards, best, discounts)])
     return 0.5 * (lost + lost.transpose(0, 2, 1))
 
 
 def _lost(
-    environment: Environment, on: str, rewards: np.ndarray, best: np.ndarray, weights: np.ndarray, blind: np.ndarray
+    environment: Environment,
+    on: str,
+    rewards: np.ndarray,
+    best: np.ndarray,
+    discounts: np.ndarray,  # [M]
+    weights: np.ndarray,
+    blind: np.ndarray,  # [S, A] the policy of blind choice
 ) -> np.ndarray:
-    """[M, M] what j (columns) loses by the goals of i (rows), in units of what it gains over blind choice.
-
-    `blind` [S, A]: discounted visits of blind choice.
-    """
+    """[M, M] what j (columns) loses by the goals of i (rows), in units of what it gains over blind choice."""
     states, actions = environment.available.shape
     earned = rewards if on == "state_action" else np.repeat(rewards[..., None], actions, axis=-1)
     deterministic = np.zeros((len(best), states, actions))
     np.put_along_axis(deterministic, best[..., None], 1.0, axis=2)
-    visits = np.stack([*(_visits(environment, policy, weights) for policy in deterministic), blind])
-    # the value of a policy is its discounted visits times what they earn
-    value = np.einsum("isa,jsa->ij", visits, earned, optimize=True)
+    value = np.empty((len(best) + 1, len(best)))
+    for discount in np.unique(discounts):
+        visits = np.stack([_visits(environment, policy, weights, discount) for policy in (*deterministic, blind)])
+        # the value of a policy is its discounted visits times what they earn
+        mine = discounts == discount
+        value[:, mine] = np.einsum("isa,jsa->ij", visits, earned[mine], optimize=True)
     own, aimless = np.diag(value), value[-1]
     gain = own - aimless
     worth = gain > NO_GAIN * np.abs(earned).max(axis=(1, 2))
@@ -138,19 +146,19 @@ def _lost(
     return np.maximum(lost, 0.0)
 
 
-def _visits(environment: Environment, policy: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _visits(environment: Environment, policy: np.ndarray, weights: np.ndarray, discount: float) -> np.ndarray:
     """[S, A] discounted visits x with x = w + γ P_πᵀ x, spread over the actions of the policy."""
     states, actions = policy.shape
     if states <= 60:
         moves = np.einsum("sa,sat->st", policy, environment.tensor)
-        x = np.linalg.solve(np.eye(states) - environment.discount * moves.T, weights)
+        x = np.linalg.solve(np.eye(states) - discount * moves.T, weights)
     else:
         spread = sp.csr_array(
             (policy.ravel(), np.arange(states * actions), np.arange(states + 1) * actions),
             shape=(states, states * actions),
         )
         moves = sp.csr_array(spread @ environment.matrix)
-        x = spl.spsolve(sp.csc_array(sp.eye_array(states) - environment.discount * moves.T), weights)
+        x = spl.spsolve(sp.csc_array(sp.eye_array(states) - discount * moves.T), weights)
     return x[:, None] * policy
 
 

@@ -155,9 +155,8 @@ class Posterior(ABC):
         """The policy that is optimal for each task's expected reward (task, state, action).
 
         With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
-        Where discounts are inferred, it is optimal for the expected reward at the task's expected discount.
-        Where transitions are not known it is the best found on average over draws of both; see `decisions`. In
-        another environment, if one is given: see `transfer`, also for `features`.
+        Discounts that are inferred are taken at their means. Where transitions are not known it is the best found on
+        average over draws of both; see `decisions`. In another environment, if one is given: see `transfer`.
         """
         if environment is not None:
             return best_policies(self, environment, features)

@@ -59,7 +59,7 @@ def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
     if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
         facts.append(("Lapse rate", parameter(model.choice.lapse)))
     if model.infers_discount:
-        facts.append(("How far ahead they look", f"discount, inferred: {parameter(model.discount)}"))
+        facts.append(("How far ahead they look", f"by a discount of their own: {parameter(model.discount)}"))
     return facts if model.switching is None else [*facts, *_how_they_switch(model)]
 
 
