@@ -7,7 +7,7 @@
 Values within 1.92 of the best, half the 95 % quantile of χ² with one degree of freedom, explain choices about as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,8 @@ import pandas as pd
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
+from manymotives.data.environments import environment_of
+from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
 from manymotives.families import NORMAL, log_density_all
 from manymotives.inference import Progress
@@ -93,7 +95,7 @@ class Profile:
 
 def profile(
     model: RewardPolicyModel,
-    environment: Environment,
+    environment: Environment | Mapping[Label, Environment],
     demonstrations: Demonstrations,
     parameter: str = "discount",
     grid: Sequence[float] | np.ndarray | None = None,
@@ -115,6 +117,7 @@ def profile(
         maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
     """
     values = _checked(model, parameter, grid, criterion)
+    environment = environment_of(environment)
     check_known(environment)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     rows: list[dict[str, float]] = []

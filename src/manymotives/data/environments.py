@@ -145,6 +145,13 @@ class Environments(Environment):
             if count == 0
         )
 
+    def with_discount(self, discount: float) -> "Environments":
+        """The same environments, in which the next step counts this much."""
+        found = Environments({name: each.with_discount(discount) for name, each in zip(self.names, self.members)})
+        for word in ("warnings", "coordinates"):
+            object.__setattr__(found, word, getattr(self, word))
+        return found
+
     def with_memory(self, firsts: Sequence[Label] | None = None) -> Environment:
         raise InputError(
             "several environments cannot be given memory yet. Give it to one environment, or leave it out."

@@ -90,13 +90,16 @@ def _at(posterior: Any, u: np.ndarray, owner: np.ndarray, begins: np.ndarray) ->
     flat, owners = np.ascontiguousarray(u.reshape(-1, u.shape[2])), np.tile(owner, len(u))
     rewards, policies = target.rewards(flat), np.exp(target.log_policies(flat, owners))
     policies = np.where(posterior.environment.available, policies, 0.0)
-    value = evaluate(posterior.environment, policies, rewards, on=target.on) @ begins
+    own = target.discounts(flat, owners)
+    value = evaluate(posterior.environment, policies, rewards, on=target.on, discount=own) @ begins
     found: dict[str, np.ndarray] = {}
     if posterior.has_features:
         found["weight"] = flat[:, : target.num_weights]
     else:
         exists = posterior.environment.available if target.on == "state_action" else True
         found["reward"] = np.where(exists, rewards, np.nan)
+    if own is not None:
+        found["discount"] = own
     if target.layout.temperature >= 0:
         found["inverse_temperature"] = target.temperatures(flat, owners)
     if target.layout.lapse >= 0:
