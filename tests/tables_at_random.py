@@ -87,17 +87,17 @@ def read_all(content: bytes, folder: Path, kind: str) -> bool:
     path = folder / f"table{kind}"
     path.write_bytes(content)
     read = False
-    for environment in (None, str(path)):
+    for environments in ((), (str(path),)):
         try:
             inputs = read_inputs(
                 path,
-                environment,
+                environments,
                 {},
                 discount=0.9,
                 terminal=(),
                 coordinates=None,
                 history=len(content) % 2,
-                plug_in=environment is None and len(content) % 3 == 0,
+                plug_in=not environments and len(content) % 3 == 0,
             )
             inputs.lines()
             read = True
@@ -230,9 +230,9 @@ def read_frame(frame: Any, folder: Path, choice: int) -> bool:
         pa.parquet.write_table(_arrow(frame), path)
     except (Exception, pl.exceptions.PanicException):  # not everything can be written
         return bool(made)
-    for file in (None, str(path)):
-        options = {"coordinates": None, "history": choice % 2, "plug_in": file is None and choice % 2 == 0}
-        inputs = attempt(read_inputs, path, file, {}, discount=0.9, terminal=(), **options)
+    for files in ((), (str(path),)):
+        options = {"coordinates": None, "history": choice % 2, "plug_in": not files and choice % 2 == 0}
+        inputs = attempt(read_inputs, path, files, {}, discount=0.9, terminal=(), **options)
         if inputs is not None:
             inputs.lines()
     return bool(made)

@@ -223,7 +223,7 @@ def _logit_slopes(
         here = np.concatenate([here, later[..., None]], axis=3)
         received = np.concatenate([received, (followed * later).sum(axis=2)[..., None]], axis=2)
     future = _futures(environment, discounts, followed, np.ascontiguousarray(received), visited)
-    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, -1)
+    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, received.shape[2])
     slopes = np.zeros((len(u), len(visited), num_actions, u.shape[1]))
     slopes[..., :size] = total[..., :size]
     if layout.temperature >= 0:
