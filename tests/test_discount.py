@@ -99,7 +99,7 @@ def test_plans_with_discounts_of_their_own(environment, count, rule):
         assert (losses <= 1e-9 * environment.num_states * abs(found.value).max(axis=1)).all()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ["soft", pytest.param("greedy", marks=pytest.mark.long)])
 def test_traced_plans_have_derivatives_in_the_discount(rule):
     rng = np.random.default_rng(2)
     rewards, weight = jnp.asarray(rng.standard_normal((4, 8))), jnp.asarray(rng.standard_normal((4, 8)))
@@ -131,8 +131,13 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("method", METHODS)
+EXACT = [(method, rule) for method in METHODS for rule in RULES]
+AT_ONCE = {("HMC", "soft"), ("HMC", "greedy"), ("Gibbs", "greedy"), ("MonteCarlo", "soft")}
+
+
+@pytest.mark.parametrize(
+    ("method", "rule"), [each if each in AT_ONCE else pytest.param(*each, marks=pytest.mark.long) for each in EXACT]
+)
 def test_the_posterior_of_a_discount_is_the_exact_one(method, rule):
     demonstrations = mm.simulate(SIX, TRUTH[None], RULES[rule](3.0), steps=60, seed=1, discount=0.7)
     exact = discount_posterior(

@@ -30,7 +30,7 @@ LONG = [pytest.param(500, marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("replications", [40, *LONG])
-@pytest.mark.parametrize("rule", [mm.Softmax, mm.SoftOptimal])
+@pytest.mark.parametrize("rule", [mm.Softmax, pytest.param(mm.SoftOptimal, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("prior", "method"), [("known population", "HMC"), ("population", "Gibbs")])
 def test_discounts_are_calibrated(prior, method, rule, replications):
     found = calibrated(PRIORS[prior], rule, METHODS[method], replications)

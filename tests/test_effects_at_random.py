@@ -63,7 +63,7 @@ def check_draws(posterior, model, environment, choices):
     np.testing.assert_allclose(tasks, again, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_draws_are_finite_and_likelihoods_theirs(seed):
     model, environment, choices = a_model(seed)
     for method in (mm.HMC, mm.Gibbs):

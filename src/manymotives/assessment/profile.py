@@ -117,14 +117,14 @@ def profile(
         maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
     """
     values = _checked(model, parameter, grid, criterion)
-    environment = environment_of(environment)
-    check_known(environment)
+    place: Environment = environment_of(environment)
+    check_known(place)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     rows: list[dict[str, float]] = []
     before: np.ndarray | None = None
     with bar.of(len(values), "values") as report:
         for value in values:
-            target = _held(model, parameter, float(value)).bind(environment, demonstrations)
+            target = _held(model, parameter, float(value)).bind(place, demonstrations)
             row, before = _explained(target, before, criterion, seed)
             rows.append({"value": float(value)} | row)
             report.update(len(rows))
