@@ -5,6 +5,8 @@ weights differ between subjects by a standard deviation of .5. In the first grou
 larger by one of these standard deviations (or by nothing). `mm.HMC(chains=2)`, else defaults; beside it the two-stage
 estimate: the difference between groups of posterior means by `mm.Hierarchical()`, which knows nothing of groups.
 Each data set is a line of a file, written when it is done: a run that was stopped goes on where it was.
+
+`--within`: how long 44 subjects under two conditions take, 200 choices in each, "condition + (1 | mouse)", `mm.HMC()`.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import numpy as np
 
 import manymotives as mm
 from benchmarks.harness import commit
+from manymotives.inference.diagnostics import mixing
 
 SUBJECTS, STEPS, SPREAD = 20, 60, 0.5
 CHOICE = mm.Softmax(2.0)
@@ -69,6 +72,32 @@ def replicate(seed: int, difference: float, method: Any = None) -> dict[str, Any
         "cpu_seconds_two_stage": time.process_time() - fitted,
         "commit": commit(),
     }
+
+
+def within_subjects(seed: int) -> str:
+    """One fit of 44 subjects, each under both conditions; everything compiled before."""
+    rng = np.random.default_rng([44, seed])
+    environment = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
+    features = rng.normal(size=(9, 3))
+    mice = rng.normal(size=3) + SPREAD * rng.normal(size=(44, 1, 3)) + 0.3 * rng.normal(size=(44, 2, 3))
+    mice[:, 1, 0] += SPREAD
+    names = [f"{mouse} {condition}" for mouse in range(44) for condition in ("off", "on")]
+    choice = mm.Softmax(1.0)
+    data = mm.simulate(environment, mice.reshape(88, 3) @ features.T, choice, steps=200, seed=seed, tasks=names)
+    table = {"task": names, "mouse": np.repeat(np.arange(44), 2).astype(str), "condition": ["off", "on"] * 44}
+    sharing = mm.Hierarchical("condition + (1 | mouse)", covariates=table)
+    model = mm.RewardPolicyModel(mm.GaussianReward(features), choice, sharing)
+    mm.fit(model, environment, data, mm.HMC(chains=1, draws=2, warmup=2, max_rounds=1), progress=False)
+    wall, used = time.perf_counter(), time.process_time()
+    posterior: Any = mm.fit(model, environment, data, seed=seed, progress=False)
+    wall, used = time.perf_counter() - wall, time.process_time() - used
+    mixed = mixing(posterior.data["posterior"].dataset)
+    row = posterior.effects().iloc[0]
+    return (
+        f"seed {seed}: {wall:.0f} s ({used:.0f} of CPU), R-hat {mixed.rhat:.3f}, {min(mixed.bulk, mixed.tail):.0f} "
+        f"effective draws of the worst; an effect of {SPREAD} found as {row['mean']:.2f} "
+        f"({row['lower']:.2f} to {row['upper']:.2f})"
+    )
 
 
 def summaries(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -132,7 +161,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("build/covariates.jsonl"))
     parser.add_argument("--summary", action="store_true", help="of what the file holds; nothing is run")
+    parser.add_argument("--within", action="store_true", help="time two conditions within 44 subjects instead")
     given = parser.parse_args()
+    if given.within:
+        for seed in range(2):
+            print(within_subjects(seed), flush=True)
+        return
     if not given.summary:
         first, last = map(int, given.seeds.split(":"))
         wanted = [(seed, difference) for seed in range(first, last) for difference in given.differences]

@@ -1,6 +1,7 @@
 """Chains around a Laplace approximation: their algebra against dense matrices, their draws against other samplers."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,6 +124,11 @@ def test_draws_are_those_of_other_chains(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(laplace_chains, "MANY_COORDINATES", 0)
     assert laplace_chains.suits_laplace(model.bind(GRID, data))
     ours = mm.fit(model, GRID, data, mm.HMC(draws=200 * more, warmup=120, max_rounds=1), seed=1, progress=False)
+    check_alike(ours, other)
+
+
+def check_alike(ours: Any, other: Any) -> None:
+    """Means and mean squares of all that was inferred, within Monte Carlo error."""
     scores = []
     for word in ours.data["posterior"].dataset.data_vars:
         for power in (1, 2):
@@ -133,6 +139,23 @@ def test_draws_are_those_of_other_chains(name: str, monkeypatch: pytest.MonkeyPa
     z = np.concatenate(scores)
     assert np.abs(z).max() < 5.0, z
     assert np.median(np.abs(z)) < 1.5  # they depend on each other: one mean that is off by chance moves many
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", [mm.SoftOptimal, mm.Softmax])
+def test_both_kinds_of_chains_on_144_states(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around a Laplace approximation with sparse factors, as in large environments; and as in small ones."""
+    field = mm.worlds.GridWorld((12, 12), slip=0.1, discount=0.9)
+    row, column = np.divmod(np.arange(144), 12)
+    bumps = [np.exp(-((row - r) ** 2 + (column - c) ** 2) / 8) for r in (2, 6, 10) for c in (2, 6, 10)]
+    features, weights = np.stack(bumps, axis=1), 2.0 * np.random.default_rng(1).standard_normal((3, 9))
+    data = mm.simulate(field, weights @ features.T, rule(1.0), steps=25, episodes=8, seed=1)
+    reward = mm.GaussianReward(features, mean=mm.Normal(0.0, 2.0), scale=mm.HalfNormal(2.0), groups="all")
+    model = mm.RewardPolicyModel(reward, rule(1.0), mm.Hierarchical())
+    other = mm.fit(model, field, data, mm.HMC(draws=500, warmup=300, max_rounds=1), seed=2, progress=False)
+    monkeypatch.setattr(laplace_chains, "MANY_STATES", 100)
+    assert laplace_chains.suits_laplace(model.bind(field, data))
+    check_alike(mm.fit(model, field, data, mm.HMC(draws=1000, max_rounds=1), seed=1, progress=False), other)
 
 
 def test_runs_go_on_to_the_last_bit(forced: None) -> None:

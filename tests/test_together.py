@@ -40,6 +40,9 @@ def test_likelihoods_are_those_of_each_environment_at_each_discount(posterior):
 
 
 def test_it_is_told_and_read_again(posterior, tmp_path):
+    listed = [str(name) for name in posterior.summary().table.index]
+    assert any("reward_mean" in name for name in listed)
+    assert not any(f"{name}: " in each for name in UNION.names for each in listed)  # one reward for a state's name
     assert {"discount", "reward"} <= set(posterior.effects()["parameter"])
     found = posterior.contrast({"group": "young"}, {"group": "old"})
     assert {"discount", "value", "choice"} <= set(found["quantity"])

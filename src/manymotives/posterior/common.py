@@ -258,7 +258,8 @@ class Posterior(ABC):
 
     def by_state_name(self, values: xr.DataArray, canonical: bool = False) -> xr.DataArray:
         """Rewards by names of states, where states with one name have one; what actions cost differs between them."""
-        if (canonical and "action" in values.dims) or not are_by_name(self.model.reward, self.environment):
+        is_by_name = "state" in values.dims and are_by_name(self.model.reward, self.environment)
+        if not is_by_name or (canonical and "action" in values.dims):
             return values
         return by_name(values, self.environment)
 
@@ -280,11 +281,10 @@ class Posterior(ABC):
         by_state = [name for name in ("motive_transition", "motive_start") if "state" in drawn.get(name, drawn).dims]
         names = [name for name in drawn.data_vars if name not in (*UNLISTED, *by_state)]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
+        shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
+        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if mixed else "stats"
         with np.errstate(all="ignore"):  # of what does not vary
-            frames = [
-                described_by_arviz(self.data, var_names=together, kind="all" if mixed else "stats")
-                for together in in_one_order(drawn, names)
-            ]
+            frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
         return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
 
     # ---- files ---------------------------------------------------------------------------------------------
