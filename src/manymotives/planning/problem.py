@@ -155,12 +155,7 @@ def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any
         values = _numbers(values, "inverse temperatures")
     if not isinstance(values, jax.core.Tracer) and not (np.isfinite(values).all() and (values > 0).all()):
         raise InputError("the inverse temperature of soft optimality must be positive and finite.")
-    try:
-        return (jax.numpy if isinstance(values, jax.Array) else np).broadcast_to(values, batch)
-    except ValueError:
-        raise InputError(
-            f"inverse temperatures of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
-        ) from None
+    return _over_batch(values, batch, "inverse temperatures")
 
 
 def checked_discount(discount: Any, batch: tuple[int, ...]) -> Any:
@@ -170,11 +165,16 @@ def checked_discount(discount: Any, batch: tuple[int, ...]) -> Any:
     values = discount if isinstance(discount, jax.Array) else _numbers(discount, "discounts")
     if not isinstance(values, jax.core.Tracer) and not ((values > 0) & (values < 1)).all():
         raise InputError("discounts of rewards must be above 0 and below 1.")
+    return _over_batch(values, batch, "discounts")
+
+
+def _over_batch(values: Any, batch: tuple[int, ...], what: str) -> Any:
+    """Numbers broadcast over the batch of rewards."""
     try:
         return (jax.numpy if isinstance(values, jax.Array) else np).broadcast_to(values, batch)
     except ValueError:
         raise InputError(
-            f"discounts of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
+            f"{what} of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."
         ) from None
 
 

@@ -121,9 +121,9 @@ class RewardPolicyPosterior(Posterior):
 
         The typical task lies at the population's location plus the effects of these covariates; members of levels, such
         as mice, are average ones. Covariates that the table leaves out keep each task's own value, and what follows
-        is averaged over tasks. Quantities: `weight` of features (else `reward`), `inverse_temperature` and `lapse`
-        where inferred, `choice`, the probability of each action in each state, and `value`, the expected discounted
-        sum of the rewards that it wants, from where episodes began.
+        is averaged over tasks. Quantities: `weight` of features (else `reward`); where inferred `discount`,
+        `inverse_temperature` and `lapse`; `choice`, the probability of each action in each state; and `value`, the
+        expected discounted sum of the rewards that it wants, from where episodes began.
 
         Parameters
         ----------
