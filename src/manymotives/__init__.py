@@ -24,6 +24,7 @@ from manymotives.inference import (
 )
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax, SoftOptimal
+from manymotives.models.mixture import DirichletProcess, FiniteNumber, Mixture
 from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
@@ -39,11 +40,13 @@ __all__ = [
     "Beta",
     "BetaReward",
     "Demonstrations",
+    "DirichletProcess",
     "DirichletReward",
     "DynamicsBelief",
     "EmpiricalBayes",
     "Environment",
     "Environments",
+    "FiniteNumber",
     "Gamma",
     "GaussianReward",
     "Gibbs",
@@ -51,6 +54,7 @@ __all__ = [
     "Hierarchical",
     "LogNormal",
     "Metropolis",
+    "Mixture",
     "MonteCarlo",
     "NestedMonteCarlo",
     "Normal",

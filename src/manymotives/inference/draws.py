@@ -28,6 +28,16 @@ class EffectDraws(NamedTuple):
     log_spread: Float[np.ndarray, "chain draw K D"]
 
 
+class MixtureDraws(NamedTuple):
+    """Where tasks share motives: who acts on which; each with (chain and) draw in front."""
+
+    motive: np.ndarray  # [M] numbered as they appear: only who has the same number means anything
+    concentration: np.ndarray  # [] of a Dirichlet process; 1 elsewhere
+    spread: np.ndarray  # [] of tasks around their motive; 0 where there is none
+    centre: np.ndarray  # [M, R] what each task's motive wants, in coordinates
+    lp: np.ndarray  # [] log density of all that is inferred
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Equally weighted draws from a posterior, in the coordinates of its target."""
@@ -41,6 +51,7 @@ class Draws:
     transition_probabilities: Float[np.ndarray, "chain draw E"] | None = None  # that are uncertain, under a belief
     assignment: AssignmentDraws | None = None  # where motives switch; tasks above are motives (of units) then
     effects: EffectDraws | None = None  # of covariates
+    mixture: MixtureDraws | None = None  # where tasks share motives
     includes_earlier: bool = False  # all proposals so far were resampled: these stand for those before, too
 
     def followed_by(self, later: "Draws") -> "Draws":
@@ -62,6 +73,7 @@ class Draws:
             transition_probabilities=_joined(self.transition_probabilities, later.transition_probabilities),
             assignment=_joined_parts(self.assignment, later.assignment),
             effects=_joined_parts(self.effects, later.effects),
+            mixture=_joined_parts(self.mixture, later.mixture),
         )
 
 

@@ -10,6 +10,7 @@ from manymotives.inference.many_chains.hmc import run_on_device
 from manymotives.inference.mcmc.chains import MarkovChain, advance_chains
 from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
+from manymotives.inference.mixture.chain import MixtureChain
 from manymotives.inference.progress import Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
@@ -62,7 +63,7 @@ class HMC(Recorded):
 
     def suited_to(self, target: Target) -> "HMC":
         """With the sizes that chains of this target have by default, where they were left open."""
-        kind = MarkovChain if self.device is not None else chain_for(target)
+        kind = MarkovChain if self.device is not None else _chain_for(target)
         default = {"draws": kind.draws, "warmup": kind.warmup, "thin": kind.thin}
         return replace(self, **{name: value for name, value in default.items() if getattr(self, name) is None})
 
@@ -76,9 +77,14 @@ class HMC(Recorded):
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         settings: Any = self.suited_to(state.target)
         if self.device is None:
-            kind = chain_for(state.target)
+            kind = _chain_for(state.target)
             size = state.target.num_coordinates
             return advance_chains(hamiltonian_draws, settings, size, state, draws, progress, kind)
         if state.arrays:
             raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
         return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)
+
+
+def _chain_for(target: Target) -> Any:
+    """The kind of chain that samples from a target."""
+    return chain_for(target) if target.partitions is None else MixtureChain

@@ -12,6 +12,7 @@ from manymotives.data.belief import EnvironmentOrBelief, known_part
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.io.records import Recorded
+from manymotives.models.mixture import Mixture
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.target import check_everyone_chose, checked_choices
 
@@ -53,6 +54,10 @@ class Model(Recorded, ABC):
         """The environment as this model has it."""
         return environment
 
+    def demonstrations_of(self, demonstrations: Demonstrations) -> Demonstrations:
+        """Demonstrations as this model has them."""
+        return demonstrations
+
     def warnings_in(self, environment: Environment) -> tuple[str, ...]:
         """What to know of this model in an environment, before any data."""
         return ()
@@ -73,6 +78,10 @@ class Model(Recorded, ABC):
     @property
     def is_hierarchical(self) -> bool:
         return isinstance(self.sharing, Hierarchical)
+
+    @property
+    def is_mixture(self) -> bool:
+        return isinstance(self.sharing, Mixture)
 
     @property
     def has_covariates(self) -> bool:

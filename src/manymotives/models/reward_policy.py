@@ -25,6 +25,7 @@ from manymotives.models.coordinates import RewardCoordinates, coordinates_of
 from manymotives.models.effects import Effects, effects_of
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
+from manymotives.models.mixture import EPISODE, Mixture, OnePrior, PartitionPrior, Partitions
 from manymotives.models.model import EVERYBODY, Model
 from manymotives.models.priors import Prior, check_parameter
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward
@@ -51,7 +52,8 @@ class RewardPolicyModel(Model):
     choice
         `Softmax()` or `SoftOptimal()`.
     sharing
-        `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP).
+        `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP); `Mixture()`: several tasks share a motive, and how many
+        motives there are is inferred.
     switching
         None: each task acts on one motive for good. `Switching(motives=3)`: on one of three at a time, between which it
         switches. Under `Pooled()` motives are everybody's; under `Hierarchical()` each task has its own version of each
@@ -74,7 +76,7 @@ class RewardPolicyModel(Model):
         for word, kinds in (
             ("reward", (DirichletReward, BetaReward, GaussianReward, SmoothReward)),
             ("choice", (Softmax, SoftOptimal)),
-            ("sharing", (Hierarchical, Separate, Pooled)),
+            ("sharing", (Hierarchical, Separate, Pooled, Mixture)),
         ):
             if not isinstance(getattr(self, word), kinds):
                 names = ", ".join(f"{kind.__name__}()" for kind in kinds)
@@ -83,6 +85,8 @@ class RewardPolicyModel(Model):
             raise InputError(
                 f"RewardPolicyModel: switching must be Switching(motives=...) or None; found {self.switching!r}."
             )
+        if self.is_mixture:
+            self._check_mixture()
         if self.infers_discount:
             check_parameter(self.discount, "RewardPolicyModel: discount", "unit", levels=2)
             if self.switching is not None:
@@ -94,6 +98,21 @@ class RewardPolicyModel(Model):
             raise InputError(
                 "RewardPolicyModel: discount must be a number of at least 0 and below 1, a prior such as "
                 f"mm.Beta(alpha=9.0, beta=1.0), or None for that of the environment; found {quoted(self.discount)}."
+            )
+
+    def _check_mixture(self) -> None:
+        """What tasks that share motives can have."""
+        if self.switching is not None:
+            raise InputError(
+                "RewardPolicyModel: motives are either shared by tasks, Mixture(), or switched between, Switching(). "
+                "Leave out one of them."
+            )
+        if isinstance(self.reward, SmoothReward):
+            raise InputError("Mixture: SmoothReward() is not for motives that tasks share yet. Use GaussianReward().")
+        if self.sharing.spread is not None and not isinstance(self.reward, GaussianReward):
+            raise InputError(
+                f"Mixture: a spread is for GaussianReward(), whose weights can be any number; found {self.reward!r}. "
+                "Leave out the spread: tasks of one motive then have exactly its reward."
             )
 
     @property
@@ -112,6 +131,11 @@ class RewardPolicyModel(Model):
             )
         return environment if self.infers_discount else environment.with_discount(float(self.discount))
 
+    def demonstrations_of(self, demonstrations: Demonstrations) -> Demonstrations:
+        """Episodes in the place of tasks, where motives are theirs."""
+        is_by_episode = self.is_mixture and self.sharing.by == EPISODE
+        return demonstrations.by_episode() if is_by_episode else demonstrations
+
     @property
     def inverse_temperature(self) -> Any:
         """The choice rule's, or the reward prior's proposal where that is None."""
@@ -121,7 +145,7 @@ class RewardPolicyModel(Model):
     @property
     def abbreviation(self) -> str:
         """As the paper calls it, whether it has covariates, and how many motives it switches between."""
-        paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP"}[type(self.sharing)]
+        paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP", Mixture: "mixture"}[type(self.sharing)]
         paper = f"{paper}, covariates" if self.has_covariates else paper
         return paper if self.switching is None else f"{paper}, {self.switching.number_said} motives"
 
@@ -205,7 +229,7 @@ class RewardPolicyModel(Model):
             lapse=places["lapse"],
             is_soft=self.choice.is_soft,
             on_pairs=on == "state_action",
-            group_size=len(tasks) if self.is_hierarchical else 1,
+            group_size=len(tasks) if self.is_hierarchical or self.is_mixture else 1,
             smooth=smooth,
         )
         names = self._names_of_coordinates(rewards, places)
@@ -223,6 +247,7 @@ class RewardPolicyModel(Model):
             groups=tuple(dict.fromkeys(rewards.groups or ())),
             belief=belief,
             effects=self._effects(tasks, names, belief),
+            partitions=self._partitions(tasks, belief),
         )
 
     def _names_of_coordinates(self, rewards: RewardCoordinates, places: dict[str, int]) -> list[str]:
@@ -232,6 +257,19 @@ class RewardPolicyModel(Model):
         of_rewards = list(named) if has_weights else [REWARD] * len(rewards.rewarded)
         further = [name for name, place in places.items() if place != FIXED]
         return of_rewards + [RESIDUAL] * rewards.num_residuals + further
+
+    def _partitions(self, tasks: tuple[Any, ...], belief: Any) -> Partitions | None:
+        """Who may share a motive with whom."""
+        if not self.is_mixture:
+            return None
+        if belief is not None:
+            raise InputError(
+                "Mixture: motives that tasks share need a known environment: take the belief's mean (belief.mean), or "
+                "--plug-in on the command line."
+            )
+        spread = self.sharing.spread
+        prior = PartitionPrior(self.sharing.motives, len(tasks))
+        return Partitions(prior, None if spread is None else OnePrior.of(spread))
 
     def _effects(self, tasks: tuple[Any, ...], names: list[str], belief: Any) -> Effects | None:
         """What covariates add to tasks' coordinates, which have these names."""

@@ -7,7 +7,7 @@ task each; a pooled one, one population of one task, which made all choices.
 `families` says what a coordinate is.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from manymotives.models.effects import Effects
 from manymotives.models.episodes import EpisodeCounts
 from manymotives.models.features import Features
 from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C, log_likelihoods
+from manymotives.models.mixture import Partitions
 from manymotives.models.rewards import LINEAR, NORMALISED
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.planning import Plan, plan
@@ -89,6 +90,7 @@ class Target:
     episodes: EpisodeCounts | None = None  # the choices of each episode, where somebody will ask for them
     effects: Effects | None = None  # of covariates: tasks' u is then what the population says and what these add
     assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
+    partitions: Partitions | None = None  # where tasks share motives
 
     @property
     def num_tasks(self) -> int:
@@ -110,6 +112,10 @@ class Target:
     def group(self) -> np.ndarray:
         """[M] the population of each task."""
         return np.repeat(np.arange(self.num_groups), self.layout.group_size)
+
+    def without_episodes(self) -> "Target":
+        """The same for samplers that do not note the choices of each episode."""
+        return replace(self, episodes=None)
 
     # ---- the generative model: populations, then tasks, then choices ---------------------------------------------
 

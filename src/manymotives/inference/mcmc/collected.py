@@ -1,20 +1,22 @@
 """What chains have drawn, put together."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from manymotives.inference.draws import AssignmentDraws, Draws, EffectDraws
+from manymotives.inference.draws import AssignmentDraws, Draws, EffectDraws, MixtureDraws
 
 if TYPE_CHECKING:
     from manymotives.inference.mcmc.chains import MarkovChain
 
-Kind = TypeVar("Kind", AssignmentDraws, EffectDraws)
+Kind = TypeVar("Kind", AssignmentDraws, EffectDraws, MixtureDraws)
 
 
 def draws_of(made: list["MarkovChain"], kept: int, warnings: tuple[str, ...]) -> Draws:
     """The first so many draws of each chain."""
     target = made[0].target
+    if target.partitions is not None:
+        return _mixture_draws(made, kept, warnings)
     statistics: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "acceptance_rate": (("chain", "task"), np.stack([chain.acceptance_rate for chain in made])),
         "prior_acceptance_rate": (("chain", "task"), np.stack([chain.prior_acceptance_rate for chain in made])),
@@ -38,6 +40,18 @@ def draws_of(made: list["MarkovChain"], kept: int, warnings: tuple[str, ...]) ->
             AssignmentDraws, [chain.assignment_draws for chain in made if chain.assignment_draws], kept
         ),
         effects=_stacked(EffectDraws, [chain.effect_draws for chain in made if chain.effect_draws], kept),
+    )
+
+
+def _mixture_draws(made: list[Any], kept: int, warnings: tuple[str, ...]) -> Draws:
+    """The same of chains over partitions of tasks."""
+    return Draws(
+        tasks=np.stack([chain.drawn.tasks[:kept] for chain in made]),
+        hyper=np.stack([chain.drawn.hyper[:kept] for chain in made]),
+        log_likelihood=np.stack([chain.drawn.log_likelihood[:kept] for chain in made]),
+        statistics={"acceptance_rate": (("chain",), np.array([chain.recent_acceptance for chain in made]))},
+        warnings=warnings,
+        mixture=_stacked(MixtureDraws, [chain.mixture_draws for chain in made], kept),
     )
 
 

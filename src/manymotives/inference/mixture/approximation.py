@@ -1,0 +1,131 @@
+"""What a motive wants if it is that of a given set of tasks, approximately: proposals for new motives, mass matrices.
+
+    q_A(θ) = t₅(mode, covariance)             the Laplace approximation of G₀(θ) Π_{m ∈ A} L_m(θ), with heavier tails
+    Z_A ≈ (1/N) Σ_n w(θ_n),  θ_n ~ q_A,       w(θ) = G₀(θ) Π_{m ∈ A} L_m(θ) / q_A(θ)
+
+Rewards drawn from the prior hardly ever explain what a task did; those drawn from q_A mostly do. Any q_A is right: w
+accounts for what it gets wrong. It depends on the tasks of a set and on a reference for all else, and so is kept.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from manymotives.inference.laplace import likelihood_shape, prior_shape
+from manymotives.inference.mixture.likelihood import Likelihoods
+
+FREEDOM = 5.0  # degrees of freedom of q
+WIDER = 1.1  # than the Laplace approximation
+STEPS = 15  # of Fisher scoring, at most
+HALVINGS = 6
+SETTLED = 1e-4  # gain in log density at which a search ends
+KEPT = 20_000  # sets whose approximation is remembered
+
+
+class Approximation(NamedTuple):
+    """q of a set of tasks."""
+
+    mode: np.ndarray  # [R]
+    factor: np.ndarray  # [R, R] lower triangular, of the covariance
+    log_determinant: float  # of the factor
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """θ [count, R]."""
+        normal = rng.standard_normal((count, len(self.mode)))
+        stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
+        return self.mode + WIDER * stretch * (normal @ self.factor.T)
+
+    def log_density(self, rewards: np.ndarray) -> np.ndarray:
+        """log q [N] of θ [N, R]."""
+        size = len(self.mode)
+        away = np.linalg.solve(self.factor, (rewards - self.mode).T) / WIDER
+        constant = gammaln(0.5 * (FREEDOM + size)) - gammaln(0.5 * FREEDOM) - 0.5 * size * np.log(FREEDOM * np.pi)
+        constant -= self.log_determinant + size * np.log(WIDER)
+        return constant - 0.5 * (FREEDOM + size) * np.log1p((away**2).sum(axis=0) / FREEDOM)
+
+
+class Reference(NamedTuple):
+    """What approximations take as given."""
+
+    parameters: np.ndarray  # [D, 2] of the prior of coordinates
+    rest: np.ndarray  # [M, D − R] coordinates of tasks behind their rewards
+
+
+class Approximations:
+    """Of the sets of tasks that a chain has met."""
+
+    def __init__(self, likelihoods: Likelihoods, reference: Reference) -> None:
+        self.likelihoods, self.reference = likelihoods, reference
+        self.kept: dict[bytes, Approximation] = {}
+
+    def of(self, members: np.ndarray) -> Approximation:
+        """q of the set of these tasks."""
+        key = np.packbits(np.isin(np.arange(self.likelihoods.target.num_tasks), members)).tobytes()
+        found = self.kept.get(key)
+        if found is None:
+            if len(self.kept) >= KEPT:
+                self.kept.clear()
+            found = self._fitted(members)
+            self.kept[key] = found
+        return found
+
+    def _fitted(self, members: np.ndarray) -> Approximation:
+        size, reference = self.likelihoods.num_rewards, self.reference
+        kinds = self.likelihoods.layout.families[:size]
+        parameters = reference.parameters[:size]
+        mode = self._start(members, kinds, parameters)
+        height, slope, curvature = self._shape(mode, members, kinds, parameters)
+        for _ in range(STEPS):
+            step, best = np.linalg.solve(curvature, slope), height
+            for halving in range(HALVINGS):
+                tried = self._shape(mode + 0.5**halving * step, members, kinds, parameters)
+                if tried[0] > height:
+                    mode, (height, slope, curvature) = mode + 0.5**halving * step, tried
+                    break
+            if height - best < SETTLED:
+                break
+        factor = np.linalg.cholesky(np.linalg.inv(curvature))
+        return Approximation(mode, factor, float(np.log(np.diag(factor)).sum()))
+
+    def _start(self, members: np.ndarray, kinds: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Where the search begins: the average of members' own modes, or the prior's location."""
+        if len(members) > 1:
+            return np.mean([self.of(members[n : n + 1]).mode for n in range(min(len(members), 20))], axis=0)
+        slope, curvature = prior_shape(kinds, np.zeros((1, len(kinds))), parameters[None])
+        return np.clip(slope / curvature, -3.0, 3.0)[0]
+
+    def _shape(
+        self, rewards: np.ndarray, members: np.ndarray, kinds: np.ndarray, parameters: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log density of θ given the set, its gradient, and minus its expected curvature."""
+        likelihoods, size = self.likelihoods, len(rewards)
+        target = likelihoods.target
+        if likelihoods.by_motive:
+            together = likelihoods.counts[members].sum(axis=0, keepdims=True)
+            target = replace(target, tasks=target.tasks[:1], counts=together)
+            u, owner = rewards[None], np.zeros(1, dtype=np.int64)
+        else:
+            rest = self.reference.rest[members]
+            u, owner = likelihoods.rows(rewards, rest, np.zeros((len(members), size))), members
+        with np.errstate(all="ignore"):
+            slopes, information = likelihood_shape(target, u, owner)
+            found = float(np.sum(target.log_likelihood(u, owner)))
+        height = found + likelihoods.log_prior(rewards[None], parameters)[0]
+        prior_slope, prior_curvature = prior_shape(kinds, rewards[None], parameters[None])
+        slope = np.nan_to_num(slopes[:, :size].sum(axis=0)) + prior_slope[0]
+        curvature = np.nan_to_num(information[:, :size, :size].sum(axis=0)) + np.diag(prior_curvature[0])
+        return height if np.isfinite(height) else -np.inf, slope, curvature
+
+
+def importance(
+    rng: np.random.Generator, log_weight: np.ndarray
+) -> tuple[float, int]:
+    """log of the mean weight, and one of them drawn by its weight."""
+    largest = log_weight.max()
+    if not np.isfinite(largest):
+        return -np.inf, 0
+    share = np.exp(log_weight - largest)
+    chosen = int(min(np.searchsorted(np.cumsum(share), rng.random() * share.sum()), len(share) - 1))
+    return float(largest + np.log(share.mean())), chosen
