@@ -61,8 +61,8 @@ class Approximations:
         self.kept: dict[bytes, Approximation] = {}
 
     def of(self, members: np.ndarray) -> Approximation:
-        """q of the set of these tasks."""
-        key = np.packbits(np.isin(np.arange(self.likelihoods.target.num_tasks), members)).tobytes()
+        """q of the set of these tasks, in increasing order."""
+        key = members.tobytes()
         found = self.kept.get(key)
         if found is None:
             if len(self.kept) >= KEPT:

@@ -131,8 +131,8 @@ def _chances(chain: "MixtureChain", i: int, j: int, others: np.ndarray) -> np.nd
     if len(others) == 0:
         return np.empty(0)
     rng = chain.rng
-    seeds = [chain.evidence(np.array([m]), None)[1] for m in (i, j)]
-    chances = _sides(chain, np.stack(seeds), others, np.ones(2))
+    seeds = np.vstack([chain.approximations.of(np.array([m])).draw(rng, 1) for m in (i, j)])
+    chances = _sides(chain, seeds, others, np.ones(2))
     if len(others) > 1:
         with_i = rng.random(len(others)) < chances
         sets = [np.sort(np.append(others[with_i], i)), np.sort(np.append(others[~with_i], j))]

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from manymotives.families import log_density_all
+from manymotives.families import NORMAL, log_density_all
 from manymotives.inference.laplace import prior_shape
-from manymotives.models.target import FIXED  # noqa: F401
 
 LONGEST = 10  # leapfrog steps of a trajectory, at most
 WANTED = 0.8  # acceptance rate
@@ -40,7 +39,7 @@ def move_motives(chain) -> None:
 
     def density(rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = likelihoods.at_motives(rewards, chain.label, chain.rest, chain.away)
-        slope, _ = prior_shape(kinds, rewards, given)
+        slope = prior_slope(kinds, rewards, given)
         return found.log_likelihood + likelihoods.log_prior(rewards, parameters), found.gradient + slope
 
     chain.motives, accepted = _trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density)
@@ -69,7 +68,7 @@ def move_tasks(chain) -> None:
 
     def density(moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = likelihoods.at_tasks(np.hstack([u[:, :first], moved]))
-        slope, _ = prior_shape(families, moved, given)
+        slope = prior_slope(families, moved, given)
         prior = log_density_all(families, np.ascontiguousarray(moved), given)
         return found.log_likelihood + prior, found.gradient[:, first:] + slope
 
@@ -78,6 +77,13 @@ def move_tasks(chain) -> None:
         chain.away = moved[:, :size] - centre
     chain.rest = np.ascontiguousarray(moved[:, size - first :])
     chain.steps.note(TASKS, accepted)
+
+
+def prior_slope(kinds, u, parameters):
+    """Of each coordinate's log density."""
+    if np.all(kinds == NORMAL):
+        return (parameters[..., 0] - u) / parameters[..., 1] ** 2
+    return prior_shape(kinds, u, parameters)[0]
 
 
 def _trajectory(rng, start, factors, step_size, density):
