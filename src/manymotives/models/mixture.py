@@ -212,6 +212,7 @@ class Partitions(NamedTuple):
 
     prior: PartitionPrior
     spread: OnePrior | None  # None: there is none
+    shared: dict[Any, Any]  # what the chains of one run share: runs of `inference.mixture.annealing`
 
 
 def first_seen(label: np.ndarray) -> np.ndarray:

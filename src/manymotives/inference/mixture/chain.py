@@ -22,8 +22,10 @@ from manymotives.errors import InputError
 from manymotives.inference.draws import MixtureDraws
 from manymotives.inference.laplace import likelihood_shape
 from manymotives.inference.mcmc.state import DrawArrays
-from manymotives.inference.mixture import populations, spread, trajectories
+from manymotives.inference.mixture import collapsed, leapfrog, populations, spread, trajectories
+from manymotives.inference.mixture.annealing import Annealing, Evidences
 from manymotives.inference.mixture.approximation import Approximations, Reference, importance
+from manymotives.inference.mixture.collapsed import FEW, MOST_TASKS
 from manymotives.inference.mixture.likelihood import Likelihoods
 from manymotives.inference.mixture.partitions import DRAWS, birth_or_death, reassign, split_or_merge
 from manymotives.models import Target
@@ -47,11 +49,14 @@ class MixtureChain:
         self.rng = np.random.default_rng(stream)
         self.index = int(stream.spawn_key[-1]) if stream.spawn_key else 0
         self.likelihoods = Likelihoods(self.target)
-        self.prior, self.spread_prior = target.partitions
+        self.prior, self.spread_prior, shared = target.partitions
+        self.is_collapsed = self._is_collapsed()
+        annealing = Annealing(self.likelihoods, target.layout.constants)
+        self.evidences = Evidences(annealing, shared, self.index % 2)
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
-        self.steps = trajectories.StepSizes()
+        self.steps = leapfrog.StepSizes()
         self.label: np.ndarray  # [M] the motive of each task
         self.motives: np.ndarray  # [K, R] what each wants
         self.rest: np.ndarray  # [M, D − R] further coordinates of tasks
@@ -60,6 +65,12 @@ class MixtureChain:
         self.alpha, self.log_spread = 1.0, -np.inf
         self.approximations: Approximations
         self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices
+
+    def _is_collapsed(self) -> bool:
+        """Whether evidences of sets of tasks can be kept: their prior is known, tasks are few, coordinates are many."""
+        target, likelihoods = self.target, self.likelihoods
+        is_known = likelihoods.by_motive and target.num_hyper == 0
+        return is_known and likelihoods.num_rewards > FEW and target.num_tasks <= MOST_TASKS
 
     # ---- run -----------------------------------------------------------------------------------------------------
 
@@ -106,6 +117,11 @@ class MixtureChain:
 
     def sweep(self) -> None:
         """Every kind of move."""
+        if self.is_collapsed:
+            collapsed.move_partition(self)
+            trajectories.move_motives(self)
+            populations.move_concentration(self)
+            return
         trajectories.move_motives(self)
         if self.likelihoods.has_own or self.spread_prior is not None:
             trajectories.move_tasks(self)
@@ -187,7 +203,11 @@ class MixtureChain:
         if self.spread_prior is not None:
             self.log_spread = float(np.log(self.spread_prior.draw(rng)))
         self.approximations = Approximations(self.likelihoods, Reference(self.parameters, self.rest))
-        modes = np.stack([self.approximations.of(np.array([m])).mode for m in range(num_tasks)])
+        alone = [np.array([m]) for m in range(num_tasks)]
+        if self.is_collapsed:
+            modes = np.stack([self.evidences.of(each).mean for each in alone])
+        else:
+            modes = np.stack([self.approximations.of(each).mode for each in alone])
         if not np.isfinite(self.likelihoods.log_likelihood(self.likelihoods.rows(modes, self.rest, self.away),
                                                            np.arange(num_tasks))).all():
             raise InputError(
@@ -196,6 +216,8 @@ class MixtureChain:
             )
         most = int(np.isfinite(self.prior.log_v).nonzero()[0].max()) if not self.prior.is_process else num_tasks
         self.label = self._first_partition(modes, min(most, num_tasks))
+        if self.is_collapsed:
+            return
         self.motives = np.stack(
             [self.evidence(np.flatnonzero(self.label == k), None)[1] for k in range(self.label.max() + 1)]
         )
@@ -236,6 +258,8 @@ class MixtureChain:
         arrays["information"] = self.information
         reference = self.approximations.reference
         arrays["reference_parameters"], arrays["reference_rest"] = reference
+        seeds = {members.hex(): seed for members, seed in self.evidences.seeds.items()}
+        arrays["refreshed"], arrays["index"] = np.array(json.dumps(seeds)), np.array(self.index)
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         return {f"mixture_{name}": value for name, value in arrays.items()}
 
@@ -253,5 +277,8 @@ class MixtureChain:
         chain.information = np.array(given["information"])
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
+        chain.evidences.half = int(given["index"]) % 2
+        seeds = json.loads(str(given["refreshed"]))
+        chain.evidences.seeds = {bytes.fromhex(members): int(seed) for members, seed in seeds.items()}
         chain.is_restored = True
         return chain
