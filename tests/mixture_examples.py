@@ -1,7 +1,10 @@
 """Small problems with shared motives, for `oracle_mixture`: three states, a few tasks, two or three true motives."""
 
+from typing import Any
+
 import numpy as np
 
+import manymotives as mm
 from oracle_mixture import Problem
 
 
@@ -42,3 +45,16 @@ def _with_counts(empty: Problem, counts: np.ndarray) -> Problem:
     return Problem(
         empty.transitions, empty.discount, empty.features, counts, empty.inverse_temperature, empty.is_soft,
     )  # fmt: skip
+
+
+def library_inputs(problem: Problem, sharing: Any) -> tuple[mm.RewardPolicyModel, mm.Environment, mm.Demonstrations]:
+    """The same as a model, an environment and demonstrations of tasks 0, 1, …: what `mm.fit` takes."""
+    environment = mm.Environment(problem.transitions, discount=problem.discount)
+    rule = (mm.SoftOptimal if problem.is_soft else mm.Softmax)(problem.inverse_temperature)
+    on = "state" if problem.features.ndim == 2 else "state_action"
+    reward = mm.GaussianReward(problem.features, mean=problem.mean, scale=problem.scale, on=on)
+    chosen = np.repeat(np.argwhere(problem.counts > 0), problem.counts[problem.counts > 0].astype(int), axis=0)
+    demonstrations = mm.Demonstrations.from_lists(
+        [([int(state)], [int(action)]) for _, state, action in chosen], environment, tasks=chosen[:, 0].tolist()
+    )
+    return mm.RewardPolicyModel(reward, rule, sharing), environment, demonstrations

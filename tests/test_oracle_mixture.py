@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
+from arviz_stats import mcse
 from scipy import integrate, special, stats
 
+import manymotives as mm
 import mixture_examples
 import oracle_discount
 from oracle_mixture import Finite, Known, Restaurant, log_priors, new_motive_probabilities, partitions, weight_nodes
@@ -199,3 +202,18 @@ def test_the_best_partition_is_the_one_nearest_to_draws() -> None:
     distance = variation_of_information(found.partitions)[here, drawn]
     assert found.best_probability == pytest.approx(found.probability[here])
     assert abs(distance.mean() - found.expected_distance) < 4 * distance.std() / np.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_one_motive_is_pooled_and_motives_apart_are_separate(features: int) -> None:
+    """What the library says already of these two ends, within 4.5 standard errors."""
+    problem = mixture_examples.problem(6, tasks=3, features=features, is_soft=features == 2)
+    evidence = block_evidence(problem, 16)
+    for sharing, prior in ((mm.Pooled(), Known(1)), (mm.Separate(), Restaurant(1e12))):
+        model, environment, demonstrations = mixture_examples.library_inputs(problem, sharing)
+        np.testing.assert_array_equal(demonstrations.counts, problem.counts)
+        found = mm.fit(model, environment, demonstrations, mm.HMC(chains=2, draws=1000), seed=1, progress=False)
+        weights, expected = found.weights, posterior_of(evidence, prior, 3)
+        error = mcse(xr.Dataset({"weight": weights}))["weight"].values
+        assert (np.abs(weights.mean(("chain", "draw")).values - expected.weight_means) < 4.5 * error).all()
+        np.testing.assert_allclose(weights.std(("chain", "draw")).values, expected.weight_sds, rtol=0.1)
