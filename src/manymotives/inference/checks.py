@@ -75,8 +75,17 @@ def _are_motives(known: dict[str, np.ndarray], count: int) -> bool:
     return are_whole and are_rows and bool((np.isfinite(numbers) & (numbers >= 0)).all())
 
 
+def check_no_partitions(method: Any, target: Target) -> None:
+    """Refuse tasks that share motives."""
+    if target.partitions is not None:
+        raise InputError(
+            f"{method!r} cannot infer which tasks share a motive, Mixture(). HMC() can, on this machine's processors."
+        )
+
+
 def check_moves_rewards_alone(method: Any, target: Target) -> None:
     """Refuse a belief in the environment's place, and motives that switch: this method moves rewards alone."""
+    check_no_partitions(method, target)
     if target.assignment is not None:
         raise InputError(
             f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "
