@@ -22,8 +22,8 @@ def drawn_mixture(rng: np.random.Generator, target: Target, tasks: np.ndarray) -
     centre = tasks[:, label, :size]  # of M rewards drawn, the first belong to the motives in use
     scale = 0.0 if spread is None else spread.draw(rng)
     u[:, :, :size] = centre + scale * rng.standard_normal(centre.shape)
-    numbers = (np.full((1, 1), value) for value in (concentration, scale))
-    return u, MixtureDraws(label[None, None], *numbers, centre=centre[None], lp=np.full((1, 1), np.nan))
+    one = np.ones((1, 1))
+    return u, MixtureDraws(label[None, None], concentration * one, scale * one, centre[None], lp=np.nan * one)
 
 
 def mixture_quantities(partitions: Partitions, drawn: MixtureDraws, m: int) -> Quantities:
