@@ -1,5 +1,6 @@
 """Checks of a method's settings."""
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -52,7 +53,9 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
             "effects_width": (size[0] + spreads[0], size[1]),
             "effects_step_size": (),
         }
-    needed = [name for name in sizes if name in arrays or name.startswith(("motives_", "effects_"))]
+    if target.partitions is not None:
+        sizes |= _mixture_sizes(target)
+    needed = [name for name in sizes if name in arrays or name.startswith(("motives_", "effects_", "mixture_"))]
     known = {name: np.asarray(arrays.get(name, MISSING)) for name in needed}
     wrong = [name for name, values in known.items() if values.shape[1:] != sizes[name] or values.dtype.kind not in "if"]
     chosen = known.get("actions", np.zeros(1))
@@ -60,6 +63,8 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
         wrong = ["actions"]
     if not wrong and assignment is not None and not _are_motives(known, assignment.num_motives):
         wrong = ["motives_motive"]
+    if not wrong and target.partitions is not None:
+        wrong = _wrong_in_mixture(known, arrays.get("mixture_stream", MISSING))
     if wrong:
         raise InputError(
             f"start cannot be gone on from: {wrong[0]!r} of its sampler does not fit this model and these data."
@@ -75,8 +80,54 @@ def _are_motives(known: dict[str, np.ndarray], count: int) -> bool:
     return are_whole and are_rows and bool((np.isfinite(numbers) & (numbers >= 0)).all())
 
 
+def check_no_partitions(method: Any, target: Target) -> None:
+    """Refuse tasks that share motives."""
+    if target.partitions is not None:
+        raise InputError(
+            f"{method!r} cannot infer which tasks share a motive, Mixture(). HMC() can, on this machine's processors."
+        )
+
+
+def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
+    """Of what a chain over partitions of tasks saves."""
+    tasks, coordinates, rewards = target.num_tasks, target.num_coordinates, target.layout.num_rewards
+    assert target.partitions is not None
+    has_own = coordinates > rewards or target.partitions.spread is not None
+    sizes: dict[str, tuple[int, ...]] = {
+        "label": (tasks,),
+        "motives": (tasks, rewards),
+        "rest": (tasks, coordinates - rewards),
+        "away": (tasks, rewards),
+        "hyper": (target.num_hyper,),
+        "numbers": (4,),
+        "information": (tasks, coordinates, coordinates) if has_own else (tasks, 0, 0),
+        "reference_parameters": (coordinates, 2),
+        "reference_rest": (tasks, coordinates - rewards),
+    }
+    return {f"mixture_{name}": size for name, size in sizes.items()}
+
+
+def _wrong_in_mixture(known: dict[str, np.ndarray], streams: np.ndarray) -> list[str]:
+    """The array that is not one of motives numbered 0, 1, …, of finite numbers, or of random number generators."""
+    label, numbers = known["mixture_label"], known["mixture_numbers"]
+    if any(not np.array_equal(np.unique(each), np.arange(len(np.unique(each)))) for each in label):
+        return ["mixture_label"]
+    for name, values in known.items():
+        if name != "mixture_numbers" and name.startswith("mixture_") and not np.isfinite(values).all():
+            return [name]
+    if np.isnan(numbers).any() or not (numbers[:, [0, 2, 3]] > 0).all():
+        return ["mixture_numbers"]
+    try:
+        for each in np.asarray(streams, dtype=str).reshape(len(label)):
+            np.random.default_rng(0).bit_generator.state = json.loads(str(each))
+    except (KeyError, TypeError, ValueError):
+        return ["mixture_stream"]
+    return []
+
+
 def check_moves_rewards_alone(method: Any, target: Target) -> None:
     """Refuse a belief in the environment's place, and motives that switch: this method moves rewards alone."""
+    check_no_partitions(method, target)
     if target.assignment is not None:
         raise InputError(
             f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "

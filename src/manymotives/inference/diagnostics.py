@@ -241,7 +241,7 @@ def _worst(values: xr.Dataset, *, largest: bool, limit: float) -> tuple[float, s
     extreme, quantity, bad, count = (-np.inf if largest else np.inf), "nothing", 0, 0
     for name, array in values.data_vars.items():
         flat = array.values.ravel()
-        known = np.isfinite(flat)
+        known = ~np.isnan(flat)  # infinite: chains stand still, each elsewhere
         count += int(known.sum())
         if not known.any():
             continue

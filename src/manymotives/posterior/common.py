@@ -29,12 +29,10 @@ from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
 from manymotives.posterior.reward_tables import rewards_table
-from manymotives.posterior.summary import Summary
+from manymotives.posterior.summary import Summary, listed_in_summary
 from manymotives.posterior.tables import in_one_order
 from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, unidentified
-
-UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,10 +53,11 @@ class Posterior(ABC):
     @staticmethod
     def kind_of(model: Any) -> "type[Posterior]":
         """The kind of posterior that a model has."""
-        for kind in Posterior.__subclasses__():
+        kinds = [each for kind in Posterior.__subclasses__() for each in (*kind.__subclasses__(), kind)]
+        for kind in kinds:  # special kinds first
             if kind.is_kind_of(model):
                 return kind
-        known = " or a ".join(sorted({f"{kind.model_type.__name__}(...)" for kind in Posterior.__subclasses__()}))
+        known = " or a ".join(sorted({f"{kind.model_type.__name__}(...)" for kind in kinds}))
         raise InputError(f"model must be a {known}; found {model!r}.")
 
     @classmethod
@@ -278,8 +277,7 @@ class Posterior(ABC):
     def summary(self) -> Summary:
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        by_state = [name for name in ("motive_transition", "motive_start") if "state" in drawn.get(name, drawn).dims]
-        names = [name for name in drawn.data_vars if name not in (*UNLISTED, *by_state)]
+        names = listed_in_summary(drawn)
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
         tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if mixed else "stats"

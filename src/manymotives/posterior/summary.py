@@ -10,6 +10,9 @@ import xarray as xr
 from manymotives.models.priors import Prior
 from manymotives.posterior.feature_weights import population_weights
 
+UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
+LABELS = ("motive", "motive_reward", "motive_weight")  # of tasks that share motives: numbers that mean nothing
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
@@ -69,6 +72,12 @@ class Summary:
         if not self.posterior.has_features:
             shown.append(("mean reward", self.rewards.round(3), 20))
         return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]
+
+
+def listed_in_summary(drawn: xr.Dataset) -> list[Any]:
+    """The variables that a summary describes one by one."""
+    by_state = [name for name in ("motive_transition", "motive_start") if "state" in drawn.get(name, drawn).dims]
+    return [name for name in drawn.data_vars if name not in (*UNLISTED, *LABELS, *by_state)]
 
 
 def _rows(mean: xr.DataArray, cells: list[str]) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from manymotives.posterior.labelling.common import (
     tree_of,
 )
 from manymotives.posterior.labelling.effects import labelled_effects, without_effects
+from manymotives.posterior.labelling.mixture import labelled_mixture, prior_numbers, prior_spread
 
 PRIOR_DRAWS = 2000  # kept beside the posterior, to compare with
 LARGEST_PRIOR = 4_000_000  # numbers in them, where a draw is long …
@@ -42,12 +43,7 @@ def label_reward_policy(
         for name, (dims, values) in draws.statistics.items()
     }
     chains, length = draws.tasks.shape[:2]
-    tasks, of_effects = without_effects(draws, target)
-    log_prior = of_effects + target.log_prior(
-        draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
-        tasks.reshape(chains * length, *draws.tasks.shape[2:]),
-    ).reshape(chains, length)
-    statistics["lp"] = (("chain", "draw"), log_prior + draws.log_likelihood.sum(axis=2))
+    statistics["lp"] = (("chain", "draw"), _log_densities(draws, target))
     if pooled:
         statistics = {name: (dims, values) for name, (dims, values) in statistics.items() if "task" not in dims}
     constants = stored_constants(environment, target.belief)
@@ -71,6 +67,19 @@ def label_reward_policy(
     return tree_of(groups, environment, demonstrations, seed)
 
 
+def _log_densities(draws: Draws, target: Target) -> np.ndarray:
+    """log p [chain, draw] of all that is inferred and of the choices."""
+    if draws.mixture is not None:  # tasks share motives: their coordinates are not drawn one by one
+        return draws.mixture.lp
+    chains, length = draws.tasks.shape[:2]
+    tasks, of_effects = without_effects(draws, target)
+    log_prior = of_effects + target.log_prior(
+        draws.hyper.reshape(chains * length, *draws.hyper.shape[2:]),
+        tasks.reshape(chains * length, *draws.tasks.shape[2:]),
+    ).reshape(chains, length)
+    return np.asarray(log_prior + draws.log_likelihood.sum(axis=2))
+
+
 def _by_episode(draws: Draws, target: Target) -> np.ndarray | None:
     """log p of each episode under each draw: chains note it; for others, draws are planned for."""
     chains, length, num_tasks, size = draws.tasks.shape
@@ -85,11 +94,22 @@ def _by_episode(draws: Draws, target: Target) -> np.ndarray | None:
     for begin in range(0, len(flat), step):
         part = slice(begin, begin + step)
         u = flat[part]
-        q = target.action_values(u.reshape(-1, size), np.tile(every, len(u))).reshape(
-            len(u), num_tasks, *target.counts.shape[1:]
-        )
+        q = _action_values(target, u.reshape(-1, size), np.tile(every, len(u)))
+        q = q.reshape(len(u), num_tasks, *target.counts.shape[1:])
         found[part] = target.episode_log_likelihoods(u, q[:, episodes.task, episodes.state])
     return found.reshape(chains, length, -1)
+
+
+def _action_values(target: Target, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Q [N, S, A]; tasks of one motive that choose alike are planned for once."""
+    if (
+        target.partitions is None
+        or target.partitions.spread is not None
+        or len(np.unique(target.fixed_temperature)) > 1
+    ):
+        return target.action_values(u, owner)
+    rows, first, inverse = np.unique(u, axis=0, return_index=True, return_inverse=True)
+    return target.action_values(rows, owner[first])[inverse.ravel()]
 
 
 def watched_reward_policy(
@@ -101,6 +121,10 @@ def watched_reward_policy(
     found = labelled_variables(model, target, draws.tasks, draws.hyper, names, for_tasks=for_tasks)
     if target.effects is not None and draws.effects is not None:
         found = found.merge(labelled_effects(target, target.effects, draws.effects, found))
+    if draws.mixture is not None:
+        own = draws.tasks[..., target.layout.num_rewards :]
+        of_motives = task_variables(target, np.concatenate([draws.mixture.centre, own], axis=-1))
+        found = found.merge(labelled_mixture(target, draws.mixture, found, of_motives))
     if target.belief is None or draws.transition_probabilities is None:
         return found
     return found.assign(transition=(("chain", "draw", "move"), draws.transition_probabilities)).assign_coords(
@@ -153,6 +177,12 @@ def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, An
     hyper = alone.draw_hyper(rng, min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, LARGEST_PRIOR // numbers)))
     tasks = alone.draw_tasks(rng, hyper)
     effects = target.effects
+    if target.partitions is not None:
+        size = target.layout.num_rewards
+        tasks[..., :size] += prior_spread(target, rng, (*tasks.shape[:-1], size))
+        found = labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
+        numbers = prior_numbers(target.partitions.prior, rng, len(tasks))
+        return found.assign(number_of_motives=(("chain", "draw"), numbers[None]))
     if effects is None:
         return labelled_variables(model, alone, tasks[None], hyper[None], names, for_tasks=False)
     drawn = EffectDraws(*(np.stack(part)[None] for part in zip(*(effects.draw(rng) for _ in hyper))))
