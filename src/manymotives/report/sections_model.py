@@ -155,7 +155,7 @@ def groups_sentence(alike: Similarity) -> str:
 def motives_sentence(motives: SharedMotives) -> str:
     """How many motives there are, and how sure who shares which is."""
     number, found = motives.number["probability"], motives.partition
-    best, sizes = int(number.index[number.argmax()]), ", ".join(str(size) for size in found.table["tasks"])
+    best, sizes = int(number.index.to_numpy()[number.argmax()]), ", ".join(str(size) for size in found.table["tasks"])
     prior = motives.number["prior"][best]
     plural = "s" if best > 1 else ""
     said = (
