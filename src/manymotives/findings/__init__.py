@@ -6,6 +6,7 @@ from manymotives.findings.effects import effect_target, effects
 from manymotives.findings.feature_weights import FeatureWeights, feature_weights
 from manymotives.findings.identification import Identification, contraction, identification
 from manymotives.findings.learning import Learning, learning
+from manymotives.findings.mixture import SharedMotives, shared_motives
 from manymotives.findings.sample import Sample, sample_of
 from manymotives.findings.similarity import Clusters, Similarity, clusters_of, similarity
 
@@ -16,6 +17,7 @@ __all__ = [
     "Learning",
     "PredictiveCheck",
     "Sample",
+    "SharedMotives",
     "Similarity",
     "clusters_of",
     "contraction",
@@ -27,5 +29,6 @@ __all__ = [
     "learning",
     "predictive_check",
     "sample_of",
+    "shared_motives",
     "similarity",
 ]

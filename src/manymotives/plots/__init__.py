@@ -4,6 +4,7 @@ from manymotives.plots.checks import calibration, profile, recovery
 from manymotives.plots.effects import effects, predictions
 from manymotives.plots.feature_weights import feature_weights
 from manymotives.plots.findings import comparison, learning, policies, ppc, similarity, temperatures
+from manymotives.plots.mixture import number_of_motives, together
 from manymotives.plots.motives import motive_transitions, motives
 from manymotives.plots.posteriors import optimality, rewards, weights
 from manymotives.plots.tables import choices, maps
@@ -18,6 +19,7 @@ __all__ = [
     "maps",
     "motive_transitions",
     "motives",
+    "number_of_motives",
     "optimality",
     "policies",
     "ppc",
@@ -27,5 +29,6 @@ __all__ = [
     "rewards",
     "similarity",
     "temperatures",
+    "together",
     "weights",
 ]

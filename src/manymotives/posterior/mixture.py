@@ -131,7 +131,7 @@ class MixturePosterior(RewardPolicyPosterior):
         level
             Probability of the intervals.
         """
-        return motives_table(self, contrasts, canonical, level)
+        return motives_table(self, self.partition, contrasts, canonical, level)
 
     # ---- a new task ------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.errors import InputError, quoted
+from manymotives.posterior.partitions import Partition
 from manymotives.posterior.summary import Summary
 from manymotives.posterior.tables import contrasts_of, described, tidy
 
@@ -44,13 +45,15 @@ def posterior_and_prior(posterior: Any) -> pd.DataFrame:
     return found[found.max(axis=1) >= NEGLIGIBLE].rename_axis("motives")
 
 
-def motives_table(posterior: Any, contrasts: str | None, canonical: bool, level: float) -> pd.DataFrame:
-    """What each motive of the partition wants, or how they differ (see `MixturePosterior.motives_table`)."""
+def motives_table(
+    posterior: Any, partition: Partition, contrasts: str | None = None, canonical: bool = True, level: float = 0.95
+) -> pd.DataFrame:
+    """What each motive of a partition wants, or how they differ (see `MixturePosterior.motives_table`)."""
     if contrasts not in (None, "motive"):
         raise InputError(f'contrasts must be None or "motive"; found {quoted(contrasts)}.')
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
-    values = motive_draws(posterior, canonical).stack(sample=("chain", "draw"))
+    values = motive_draws(posterior, partition, canonical).stack(sample=("chain", "draw"))
     if contrasts == "motive":
         return contrasts_of(values, ["motive"], level)
     cells: list[str] = [dim for dim in ("feature", "state", "action") if dim in values.dims]
@@ -58,19 +61,18 @@ def motives_table(posterior: Any, contrasts: str | None, canonical: bool, level:
     above = (values > (0.0 if posterior.has_features else values.mean(cells))).mean("sample")
     name = "p_positive" if posterior.has_features else "p_above_average"
     table[name] = above.where(table["mean"].notnull())
-    groups = posterior.partition.table
-    return tidy(table, ["motive", *cells]).join(groups[["tasks", "together"]], on="motive")
+    return tidy(table, ["motive", *cells]).join(partition.table[["tasks", "together"]], on="motive")
 
 
-def motive_draws(posterior: Any, canonical: bool = True) -> xr.DataArray:
+def motive_draws(posterior: Any, partition: Partition, canonical: bool = True) -> xr.DataArray:
     """Draws (chain, draw, motive, …) of weights or rewards: averages over tasks of each motive of the partition."""
     if posterior.has_features:
         values = posterior.weights * posterior.inverse_temperatures if canonical else posterior.weights
     else:
         values = posterior.canonical()["reward"] if canonical else posterior.rewards
         values = posterior.by_state_name(values, canonical)
-    groups = posterior.partition.groups.values
-    parts = [values.isel(task=groups == k).mean("task") for k in range(1, posterior.partition.number + 1)]
+    groups = partition.groups.values
+    parts = [values.isel(task=groups == k).mean("task") for k in range(1, partition.number + 1)]
     numbers = pd.Index(range(1, len(parts) + 1), name="motive")
     return xr.concat(parts, numbers).transpose("chain", "draw", "motive", ...)
 

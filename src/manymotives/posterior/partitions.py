@@ -87,6 +87,11 @@ def partition_of(labels: np.ndarray, tasks: pd.Index, together: np.ndarray) -> P
     )
 
 
+def in_order(partition: Partition) -> np.ndarray:
+    """[M] tasks by motive, and in each those that belong to it most surely first."""
+    return np.lexsort((-partition.sureness.to_numpy(), partition.groups.to_numpy()))
+
+
 def together_of(labels: np.ndarray) -> np.ndarray:
     """[M, M] the share of draws [S, M] in which each two tasks have the same motive."""
     draws, tasks = labels.shape

@@ -9,9 +9,9 @@ import xarray as xr
 
 from manymotives.models.priors import Prior
 from manymotives.posterior.feature_weights import population_weights
+from manymotives.posterior.labelling.mixture import LABELS
 
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
-LABELS = ("motive", "motive_reward", "motive_weight")  # of tasks that share motives: numbers that mean nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,16 +13,18 @@ from manymotives.findings import (
     Learning,
     PredictiveCheck,
     Sample,
+    SharedMotives,
     Similarity,
     feature_weights,
     learning,
     predictive_check,
     sample_of,
+    shared_motives,
     similarity,
 )
 from manymotives.findings.learning import shown_cells
 from manymotives.inference import Progress
-from manymotives.posterior import Posterior
+from manymotives.posterior import MixturePosterior, Posterior
 from manymotives.posterior.canonical import in_unit_range
 
 STEP = 25  # of a hundred: one of four
@@ -47,6 +49,7 @@ class Content(About):
     learning: Learning
     similarity: Similarity | str  # or why there is none
     check: PredictiveCheck | str
+    motives: SharedMotives | None = None  # where tasks share motives; in the place of `similarity`
 
 
 def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth: Any) -> Content:
@@ -62,11 +65,13 @@ def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth:
         )
         _ = sample.plan
         bar.update(2 * STEP, "who resembles whom")
-        alike = _or_why(similarity, sample)
+        is_mixture = isinstance(posterior, MixturePosterior)
+        motives = shared_motives(posterior) if is_mixture else None
+        alike = "who shares a motive is inferred here" if is_mixture else _or_why(similarity, sample)
         bar.update(3 * STEP, "predictive check")
         check = _or_why(predictive_check, sample)
         bar.update(4 * STEP)
-    return Content(posterior, title, scores, known, sample, weights, learnt, alike, check)
+    return Content(posterior, title, scores, known, sample, weights, learnt, alike, check, motives)
 
 
 def _or_why(compute: Any, sample: Sample) -> Any:

@@ -14,6 +14,7 @@ from manymotives.report.sections_effects import who_differs_and_why
 from manymotives.report.sections_environment import what_is_not_known
 from manymotives.report.sections_evidence import could_it_have, did_it_work
 from manymotives.report.sections_features import what_features_are_worth
+from manymotives.report.sections_mixture import how_many_motives
 from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
 from manymotives.report.sections_several import has_several, what_each_environment_shows
 from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
@@ -22,6 +23,7 @@ from manymotives.report.sections_wants import what_data_tell, what_they_want
 PLACES = (
     ("short", "In short"),
     ("fitted", "Fitted"),
+    ("motives", "How many motives"),
     ("effects", "Who differs, and why"),
     ("features", "Features"),
     ("wants", "What they want"),
@@ -92,13 +94,14 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
         warnings(content.posterior),
         in_short(content),
         what_was_fitted(content),
+        None if content.motives is None else how_many_motives(content.motives, content, figures),
         who_differs_and_why(content, figures) if has_effects(content.posterior) else None,
         None if content.weights is None else what_features_are_worth(content.weights, content, figures),
         what_they_want(content, figures),
         what_data_tell(content, figures),
         what_each_environment_shows(content),
         how_they_act(content, figures),
-        who_resembles_whom(content, figures),
+        who_resembles_whom(content, figures) if content.motives is None else None,
         does_it_predict(content, figures),
         could_it_have(content, figures),
         what_would_be_best(content, figures),
@@ -113,5 +116,6 @@ def _places(content: Content) -> tuple[tuple[str, str], ...]:
     absent = {"environment"} if content.posterior.belief is None else set()
     absent |= set() if has_several(content) else {"several"}
     absent |= set() if has_effects(content.posterior) else {"effects"}
+    absent |= {"motives"} if content.motives is None else {"similarity"}
     absent |= {"features"} if content.weights is None else set()
     return tuple(each for each in PLACES if each[0] not in absent)

@@ -4,9 +4,10 @@ import platform
 
 import numpy as np
 
-from manymotives.findings import FeatureWeights, PredictiveCheck, Similarity
+from manymotives.findings import FeatureWeights, PredictiveCheck, SharedMotives, Similarity
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
+from manymotives.posterior.mixture import CLEAR
 from manymotives.report.content import About, Content
 from manymotives.report.html import Markup, element, text
 from manymotives.report.words import (
@@ -53,7 +54,8 @@ def in_short(content: Content) -> Markup:
     learnt = content.learning
     who = slice(1, None) if learnt.has_population else slice(None)
     moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
-    points = [] if content.weights is None else [("features", weights_sentence(content.weights))]
+    points = [] if content.motives is None else [("motives", motives_sentence(content.motives))]
+    points += [] if content.weights is None else [("features", weights_sentence(content.weights))]
     points += [
         (
             "wants",
@@ -147,6 +149,25 @@ def groups_sentence(alike: Similarity) -> str:
     return (
         f"Subjects fall into {groups.number} groups (of {sizes}); without groups, subjects would look so grouped "
         f"in {per_cent(groups.p_value)} of cases."
+    )
+
+
+def motives_sentence(motives: SharedMotives) -> str:
+    """How many motives there are, and how sure who shares which is."""
+    number, found = motives.number["probability"], motives.partition
+    best, sizes = int(number.index.to_numpy()[number.argmax()]), ", ".join(str(size) for size in found.table["tasks"])
+    prior = motives.number["prior"][best]
+    plural = "s" if best > 1 else ""
+    said = (
+        f"There is no clear number of motives: the likeliest is {best}, with a probability of {per_cent(number.max())}."
+        if number.max() < CLEAR
+        else f"Subjects act on {best} motive{plural}, with a probability of {per_cent(number.max())} (before the data: "
+        f"{per_cent(prior)})."
+    )
+    groups = f"{found.number} groups (of {sizes})" if found.number > 1 else "one group"
+    return (
+        f"{said} The partition closest to all draws has {groups}; {per_cent(found.probability)} of draws are exactly "
+        "this one."
     )
 
 

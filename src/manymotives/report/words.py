@@ -9,6 +9,7 @@ import pandas as pd
 
 from manymotives.data.labels import Label
 from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
+from manymotives.models.mixture import EPISODE, DirichletProcess, FiniteNumber, Mixture
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import NORMALISED, BetaReward, DirichletReward, GaussianReward, RewardSet
 from manymotives.models.smooth import SmoothReward
@@ -39,6 +40,7 @@ def model_facts(posterior: Posterior) -> list[tuple[str, str]]:
         ("What subjects may want", _rewards(model.reward)),
         *how_they_choose(model),
         ("How subjects relate", _sharing(model)),
+        *(_motives_shared(model.sharing) if model.is_mixture else ()),
     ]
 
 
@@ -126,6 +128,7 @@ def plain_name(posterior: Posterior) -> str:
         "RP": "the pooled reward–policy model (RP)",
         "RP, each alone": "separate reward–policy models, one a subject",
         "MPO": "the policy-optimality model (MPO)",
+        "mixture": "a mixture of reward–policy models (RP)",
     }[model.abbreviation.removesuffix(motives).removesuffix(", covariates")]
 
 
@@ -270,12 +273,37 @@ def _optimality(optimality: Any) -> str:
 def _sharing(model: Any) -> str:
     if getattr(model, "switching", None) is not None:
         return _sharing_of_motives(model)
+    if model.is_mixture:
+        return (
+            f"mixture: each {'episode' if model.sharing.by == EPISODE else 'subject'} acts on one of several motives, "
+            "and several may act on the same; who shares which is inferred"
+        )
     if model.is_pooled:
         return "pooled: one reward for everybody, as if one agent had made all choices"
     if model.is_hierarchical:
         said = "hierarchical: each subject has its own, drawn from one population that is inferred too"
         return f"{said}{_depends(model)}"
     return "separate: what is learnt about one subject says nothing about another"
+
+
+def _motives_shared(sharing: Mixture) -> list[tuple[str, str]]:
+    """What is assumed of motives that are shared, as (what, how) pairs."""
+    motives = sharing.motives
+    if isinstance(motives, FiniteNumber):
+        number = (
+            f"a finite number that is not known: one more than Poisson({motives.mean - 1:g}); how many act on each "
+            f"has the prior Dirichlet({motives.concentration:g}, …, {motives.concentration:g})"
+        )
+    elif isinstance(motives, DirichletProcess):
+        number = f"a Dirichlet process: more with more subjects; concentration {parameter(motives.concentration)}"
+    else:
+        number = f"at most {motives}"
+    spread = (
+        "none: those who share a motive have exactly its reward"
+        if sharing.spread is None
+        else f"of subjects around their motive, standard deviation {parameter(sharing.spread)}"
+    )
+    return [("Number of motives", number), ("Spread", spread)]
 
 
 def _depends(model: Any) -> str:

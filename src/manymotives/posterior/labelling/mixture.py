@@ -11,7 +11,7 @@ from manymotives.models.mixture import FiniteNumber, PartitionPrior
 from manymotives.posterior.labelling.common import sample_coordinates
 from manymotives.posterior.partitions import together_of
 
-LABELS = ("motive", "motive_reward", "motive_weight")  # drawn, but not what chains must agree on
+LABELS = ("motive", "motive_reward", "motive_weight")  # their numbers mean something within a draw only
 MOST_PAIRS = 500  # of tasks, whose probability of sharing a motive is watched
 
 
