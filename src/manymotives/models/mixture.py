@@ -128,7 +128,9 @@ class OnePrior(NamedTuple):
         """log p of the logarithm; 0 where it is known."""
         if self.is_known:
             return 0.0
-        return float(log_density_all(np.array([self.family]), np.array([[log_value]]), np.array([[self.parameters]]))[0])
+        return float(
+            log_density_all(np.array([self.family]), np.array([[log_value]]), np.array([[self.parameters]]))[0]
+        )
 
     def draw(self, rng: np.random.Generator) -> float:
         """A number from the prior."""

@@ -2,9 +2,9 @@
 
     θ_n ~ G₀;   for β = β_1 < … < β_T = 1:   w_n ← w_n Π L_m(θ_n)^(β − β before);  resample;  HMC at G₀ Π L_m^β
 
-(Del Moral, Doucet & Jasra 2006). The estimate of Z is unbiased, because nothing adapts while it is made: mass matrices
-and step sizes come from a run before it, which depends on the set alone. Where rewards have many coordinates and choices
-are nearly certain, their posterior is far from normal, and no simpler approximation finds it.
+(Del Moral, Doucet & Jasra 2006). The estimate of Z is unbiased, because nothing adapts while it is made: mass
+matrices and step sizes come from a run before it, which depends on the set alone. Where rewards have many coordinates
+and choices are nearly certain, their posterior is far from normal, and no simpler approximation finds it.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,9 @@ class Annealing:
 
     def _prior_scales(self) -> np.ndarray:
         drawn = draw_all(
-            np.random.default_rng(0), self.kinds, np.ascontiguousarray(np.broadcast_to(self.parameters, (200, *self.parameters.shape)))
+            np.random.default_rng(0),
+            self.kinds,
+            np.ascontiguousarray(np.broadcast_to(self.parameters, (200, *self.parameters.shape))),
         )
         return drawn.std(axis=0)
 

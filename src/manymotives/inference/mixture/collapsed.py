@@ -18,7 +18,7 @@ from manymotives.models.mixture import first_seen
 if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
-REFRESHED = 0.05  # probability that a sweep refreshes a set in use, and as often one that is not
+REFRESHED = 0.1  # probability that a sweep refreshes a set in use, and as often one that is not
 MOST_TASKS = 16  # for which this is done: sets of more are too many
 FEW = 3  # coordinates of rewards, up to which normal approximations do as well
 

@@ -1,5 +1,7 @@
 """Leapfrog trajectories of many rows at once, each accepted for itself; their step size."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from manymotives.families import NORMAL
@@ -27,14 +29,21 @@ class StepSizes:
             self.values[kind] = np.clip(self.values[kind] * np.exp(rate * 2.0 * (accepted - WANTED)), 1e-4, 1.5)
 
 
-def prior_slope(kinds, u, parameters):
+def prior_slope(kinds: np.ndarray, u: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """Of each coordinate's log density."""
     if np.all(kinds == NORMAL):
         return (parameters[..., 0] - u) / parameters[..., 1] ** 2
     return prior_shape(kinds, u, parameters)[0]
 
 
-def trajectory(rng, start, factors, step_size, density, steps=None):
+def trajectory(
+    rng: np.random.Generator,
+    start: np.ndarray,
+    factors: np.ndarray,
+    step_size: float,
+    density: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    steps: int | None = None,
+) -> tuple[np.ndarray, float]:
     """Rows [N, D] after a trajectory of each, accepted each for itself; and the mean acceptance probability.
 
     `density`: log densities [N] and gradients [N, D] of rows; `factors` F: momenta are those of y, x = F y.

@@ -33,6 +33,7 @@ class Likelihoods:
     """Of one chain: what it writes to is its own."""
 
     def __init__(self, target: Target) -> None:
+        assert target.partitions is not None
         layout = target.layout
         self.target, self.layout = target, layout.copied()
         self.num_rewards = layout.num_rewards
@@ -113,7 +114,9 @@ class Likelihoods:
         u = self.rows(rewards[:, None], rest[members], np.zeros((len(members), self.num_rewards)))
         value, gradient = np.zeros(count), np.zeros((count, self.num_rewards))
         for m, task in enumerate(members):
-            found = self.evaluate(u[:, m], np.broadcast_to(self.counts[task], (count, *self.counts.shape[1:])), [task])
+            found = self.evaluate(
+                u[:, m], np.broadcast_to(self.counts[task], (count, *self.counts.shape[1:])), members[m : m + 1]
+            )
             value += found.log_likelihood
             gradient += found.gradient[:, : self.num_rewards]
         return value, gradient

@@ -1,5 +1,7 @@
 """Hamiltonian trajectories of motives given their members, and of what is each task's own."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from manymotives.families import log_density_all
@@ -7,16 +9,26 @@ from manymotives.inference.laplace import prior_shape
 from manymotives.inference.mixture.leapfrog import prior_slope, trajectory
 from manymotives.inference.mixture.likelihood import members_of
 
+if TYPE_CHECKING:
+    from manymotives.inference.mixture.chain import MixtureChain
+
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
 
 
-def move_motives(chain) -> None:
+def move_motives(chain: "MixtureChain") -> None:
     """A trajectory of every motive's rewards; its members keep their distance from it."""
     rng, likelihoods, parameters = chain.rng, chain.likelihoods, chain.parameters
     kinds = likelihoods.layout.families[: likelihoods.num_rewards]
     sets = members_of(chain.label, range(len(chain.motives)))
     if chain.is_collapsed:
         factors = np.stack([chain.evidences.factor(members) for members in sets])
+    elif len(chain.information[0]):  # of tasks' choices, where each is planned for on its own
+        size = likelihoods.num_rewards
+        of_members = np.stack([chain.information[members, :size, :size].sum(axis=0) for members in sets])
+        _, curvature = prior_shape(
+            kinds, chain.reference_motives(sets), np.broadcast_to(parameters[:size], (len(sets), size, 2))
+        )
+        factors = np.linalg.cholesky(np.linalg.inv(of_members + curvature[:, :, None] * np.eye(size)))
     else:
         factors = np.stack([chain.approximations.of(members).factor for members in sets])
     given = np.broadcast_to(parameters[: likelihoods.num_rewards], (*chain.motives.shape, 2))
@@ -30,7 +42,7 @@ def move_motives(chain) -> None:
     chain.steps.note(MOTIVES, accepted)
 
 
-def move_tasks(chain) -> None:
+def move_tasks(chain: "MixtureChain") -> None:
     """A trajectory of every task's own coordinates: all with a spread, else those behind its rewards."""
     likelihoods, parameters = chain.likelihoods, chain.parameters
     size, kinds = likelihoods.num_rewards, likelihoods.layout.families
