@@ -101,6 +101,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
         "hyper": (target.num_hyper,),
         "numbers": (4,),
         "information": (tasks, coordinates, coordinates) if has_own else (tasks, 0, 0),
+        "centres": (tasks, rewards if has_own else 0),
+        "index": (),
         "reference_parameters": (coordinates, 2),
         "reference_rest": (tasks, coordinates - rewards),
     }

@@ -1,7 +1,7 @@
 """Tasks that share motives: how many motives there are, and who shares one with whom."""
 
-from typing from itertools import pairwise
-import Any
+from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -76,7 +76,7 @@ class Annealing:
         is_tuning, size = not levels, len(self.kinds)
         given = np.broadcast_to(self.parameters, (PARTICLES, size, 2))
         x = draw_all(rng, self.kinds, np.ascontiguousarray(given))
-        found = self.likelihoods.gradient_of_set(x, members, np.zeros((0, 0)))[0]
+        found = self.likelihoods.gradient_of_set(x, members)[0]
         log_weight, total, before, step_size = np.zeros(PARTICLES), 0.0, 0.0, 0.3
         for n, power in enumerate(powers):
             log_weight = log_weight + (power - before) * found
@@ -101,7 +101,7 @@ class Annealing:
         seen: dict[str, np.ndarray] = {}
 
         def density(rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            value, gradient = self.likelihoods.gradient_of_set(rewards, members, np.zeros((0, 0)))
+            value, gradient = self.likelihoods.gradient_of_set(rewards, members)
             seen.setdefault("first", value)
             seen["last"] = value
             prior = self.likelihoods.log_prior(rewards, self.parameters)

@@ -102,24 +102,11 @@ class Likelihoods:
         u = self.rows(rewards[:, None], rest[members], away[members]).reshape(-1, self.target.num_coordinates)
         return self.log_likelihood(u, np.tile(members, len(rewards))).reshape(len(rewards), -1).sum(axis=1)
 
-    def gradient_of_set(
-        self, rewards: np.ndarray, members: np.ndarray, rest: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same of members who lie at their motive, and its gradient [N, R]."""
-        count = len(rewards)
-        if self.by_motive:
-            together = self.counts[members].sum(axis=0)
-            found = self.evaluate(rewards, np.broadcast_to(together, (count, *together.shape)), members[:1])
-            return found.log_likelihood, found.gradient[:, : self.num_rewards]
-        u = self.rows(rewards[:, None], rest[members], np.zeros((len(members), self.num_rewards)))
-        value, gradient = np.zeros(count), np.zeros((count, self.num_rewards))
-        for m, task in enumerate(members):
-            found = self.evaluate(
-                u[:, m], np.broadcast_to(self.counts[task], (count, *self.counts.shape[1:])), members[m : m + 1]
-            )
-            value += found.log_likelihood
-            gradient += found.gradient[:, : self.num_rewards]
-        return value, gradient
+    def gradient_of_set(self, rewards: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same where tasks choose alike given their motive, and its gradient [N, R]."""
+        together = self.counts[members].sum(axis=0)
+        found = self.evaluate(rewards, np.broadcast_to(together, (len(rewards), *together.shape)), members[:1])
+        return found.log_likelihood, found.gradient
 
     def table(self, rewards: np.ndarray, rest: np.ndarray, away: np.ndarray) -> np.ndarray:
         """log p(choices of each task | each motive) [M, K], for rewards [K, R]."""
