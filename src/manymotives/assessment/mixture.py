@@ -16,7 +16,7 @@ PAIRS = 2  # of a task with others, whose sharing of a motive is ranked
 def drawn_mixture(rng: np.random.Generator, target: Target, tasks: np.ndarray) -> tuple[np.ndarray, MixtureDraws]:
     """Coordinates [1, M, D] of tasks that share motives, from those of tasks on their own; and who shares which."""
     assert target.partitions is not None
-    prior, spread, _ = target.partitions
+    prior, spread = target.partitions
     size, u = target.layout.num_rewards, tasks.copy()
     label, concentration = prior.draw(rng)
     centre = tasks[:, label, :size]  # of M rewards drawn, the first belong to the motives in use

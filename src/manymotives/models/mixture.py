@@ -146,6 +146,7 @@ class PartitionPrior:
         self.motives, self.num_tasks = motives, num_tasks
         self.is_process = isinstance(motives, DirichletProcess)
         self.alpha = OnePrior.of(motives.concentration if self.is_process else 1.0)
+        self.shared: dict[Any, Any] = {}  # what chains share: evidences of sets (`inference.mixture.annealing`)
         self.share = 0.0 if self.is_process else getattr(motives, "concentration", 1.0)  # a
 
     @cached_property
@@ -214,7 +215,6 @@ class Partitions(NamedTuple):
 
     prior: PartitionPrior
     spread: OnePrior | None  # None: there is none
-    shared: dict[Any, Any]  # what the chains of one run share: runs of `inference.mixture.annealing`
 
 
 def first_seen(label: np.ndarray) -> np.ndarray:

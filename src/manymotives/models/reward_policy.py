@@ -269,7 +269,7 @@ class RewardPolicyModel(Model):
             )
         spread = self.sharing.spread
         prior = PartitionPrior(self.sharing.motives, len(tasks))
-        return Partitions(prior, None if spread is None else OnePrior.of(spread), {})
+        return Partitions(prior, None if spread is None else OnePrior.of(spread))
 
     def _effects(self, tasks: tuple[Any, ...], names: list[str], belief: Any) -> Effects | None:
         """What covariates add to tasks' coordinates, which have these names."""

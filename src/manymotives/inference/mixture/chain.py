@@ -49,10 +49,10 @@ class MixtureChain:
         self.rng = np.random.default_rng(stream)
         self.index = int(stream.spawn_key[-1]) if stream.spawn_key else 0
         self.likelihoods = Likelihoods(self.target)
-        self.prior, self.spread_prior, shared = target.partitions
+        self.prior, self.spread_prior = target.partitions
         self.is_collapsed = self._is_collapsed()
         annealing = Annealing(self.likelihoods, target.layout.constants)
-        self.evidences = Evidences(annealing, shared, self.index % 2)
+        self.evidences = Evidences(annealing, self.prior.shared, self.index % 2)
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False

@@ -22,7 +22,7 @@ def labelled_mixture(target: Target, drawn: MixtureDraws, beside: xr.Dataset, of
     variables, where tasks are spread around them.
     """
     assert target.partitions is not None
-    prior, spread, _ = target.partitions
+    prior, spread = target.partitions
     made: dict[str, Any] = {
         "motive": (("chain", "draw", "task"), drawn.motive),
         "number_of_motives": (("chain", "draw"), drawn.motive.max(axis=2) + 1),
