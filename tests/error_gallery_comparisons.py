@@ -1,4 +1,4 @@
-"""The third room of the gallery of errors: scores, baselines and the paper's experiments."""
+"""The third room of the gallery of errors: scores, baselines, the paper's experiments, shared motives as shown."""
 
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -22,6 +22,13 @@ FORWARD = mm.Demonstrations.from_lists([([0, 1, 2], ["forward"] * 3)], CHAIN)
 
 def baseline(name, demonstrations=CHAIN_DATA, **options):
     return getattr(mm.baselines, name)(CHAIN, demonstrations, **options)
+
+
+def shared():
+    """The posterior of a model whose tasks share motives."""
+    reward = mm.GaussianReward(mean=0.0, scale=1.0)
+    method = mm.HMC(chains=1, draws=5, warmup=5, thin=1, max_rounds=1)
+    return fit(mm.RewardPolicyModel(reward, mm.Softmax(2.0), mm.Mixture()), method)
 
 
 def score(model=None, **options):
@@ -129,4 +136,10 @@ COMPARISONS = {
     ),
     "workers that die": dying_workers,
     "no scheduler": nobody_there,
+    # ---- motives that tasks share, shown
+    "a picture of motives that nobody shares": lambda: mm.plots.together(fit(mm.RewardPolicyModel(), QUICK)),
+    "a number of motives that nobody shares": lambda: mm.plots.number_of_motives(fit(mm.RewardPolicyModel(), QUICK)),
+    "findings of motives that nobody shares": lambda: mm.findings.shared_motives(fit(mm.RewardPolicyModel(), QUICK)),
+    "motives compared by task": lambda: shared().motives_table("task"),
+    "motives at another level": lambda: shared().motives_table(level=95),
 }
