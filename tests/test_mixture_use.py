@@ -84,7 +84,7 @@ def test_permuting_tasks_permutes_the_answer():
 # ---- models at random, and edges ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [pytest.param(k, marks=[] if k < 4 else pytest.mark.long) for k in range(40)])
+@pytest.mark.parametrize("index", [pytest.param(k, marks=[] if k < 3 else pytest.mark.long) for k in range(40)])
 def test_the_log_density_of_draws_is_that_of_the_definition(index):
     one = zoo.specimen(SEED, index)
     found = zoo.problems_of(one, zoo.drawn(one, index, draws=5))
