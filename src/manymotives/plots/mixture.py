@@ -1,5 +1,6 @@
 """Tasks that share motives: how many motives there are, and who shares one with whom."""
 
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -50,7 +51,7 @@ def together(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     image = axes.imshow(values, cmap="cividis", vmin=0, vmax=1)
     axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("probability of sharing a motive")
     begins = np.concatenate([[0], np.cumsum(partition.table["tasks"].to_numpy())])
-    for begin, end in zip(begins[:-1], begins[1:]):
+    for begin, end in pairwise(begins):
         place, side = (begin - 0.5, begin - 0.5), end - begin
         axes.add_patch(plt.Rectangle(place, side, side, fill=False, edgecolor=COLOURS[5], linewidth=1.5))
     step = -(-count // NAMED)
