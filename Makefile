@@ -7,6 +7,7 @@
 # make environments  what two environments teach about a third, beside one, 20 problems: a quarter of an hour
 # make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
+# make motives  how many motives tasks share, and which: published grids, many tasks, no groups: an hour or two
 # make mice DATA=path/to/mouse_labyrinth  what mice short of water want otherwise: minutes
 # make labyrinth DATA=path/to/mouse_labyrinth  every model of mice in a labyrinth, each mouse from the others: hours
 # make calibrate  every model and method, a thousand simulated data sets each: a quarter of an hour
@@ -20,7 +21,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses switching labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -85,6 +86,12 @@ buses: $(STAMP)
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching
 	$(BIN)/python -m benchmarks.switching counted
+
+# goes on where it was stopped; DATA=path/to/mouse_labyrinth for the mice too
+motives: $(STAMP)
+	for kind in grid objects many none; do OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.motives_by_task $$kind || exit 1; done
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.motives_by_task many --tasks 1000
+	$(if $(DATA),OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.motives_by_task mice --data "$(DATA)")
 
 # goes on where it was stopped; RUNGS="counts motives" for some of them
 RUNGS ?=

@@ -190,7 +190,12 @@ def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarra
     """The grid, if all this can be done."""
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"profile is of a RewardPolicyModel(...), not of a {type(model).__name__}.")
-    for is_so, what in ((model.switching is not None, "motives that switch"), (model.has_covariates, "covariates")):
+    refused = {
+        "motives that switch": model.switching is not None,
+        "motives that tasks share": model.is_mixture,
+        "covariates": model.has_covariates,
+    }
+    for what, is_so in refused.items():
         if is_so:
             raise InputError(f"profile cannot be computed for models with {what} yet. Leave them out.")
     for word, given, known in (("parameter", parameter, PARAMETERS), ("criterion", criterion, CRITERIA)):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from manymotives.assessment.mixture import drawn_mixture
 from manymotives.assessment.simulators import tasks_with_covariates
 from manymotives.data.alignment import aligned_numbers, is_labelled, labelled
 from manymotives.data.demonstrations import Demonstrations
@@ -18,6 +19,7 @@ from manymotives.errors import InputError
 from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
 from manymotives.models import RewardPolicyModel
+from manymotives.models.mixture import EPISODE
 from manymotives.planning import loss
 from manymotives.posterior import Posterior
 from manymotives.worlds import simulate
@@ -101,6 +103,11 @@ def recover(
             "Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and fit; or ask "
             "mm.calibrate."
         )
+    if model.is_mixture and model.sharing.by == EPISODE:
+        raise InputError(
+            'recover compares tasks with the truth, but under Mixture(by="episode") motives are those of episodes. Use '
+            'by="task", with as many tasks as there are episodes.'
+        )
     if model.has_covariates and isinstance(tasks, int | np.integer):
         tasks = tasks_with_covariates(model)
     on = model.reward.on
@@ -114,6 +121,8 @@ def recover(
     u = prior_target.draw_tasks(rng, prior_target.draw_hyper(rng, 1))[0]
     if (effects := prior_target.effects) is not None:
         u = u + effects.offsets(effects.coefficients(*effects.draw(rng)))
+    if prior_target.partitions is not None:
+        u = drawn_mixture(rng, prior_target, u[None])[0][0]
     owner = np.arange(count)
     temperature, lapse = prior_target.temperatures(u, owner), prior_target.lapses(u, owner)
     discount = prior_target.discounts(u, owner)

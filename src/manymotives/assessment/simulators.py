@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from manymotives.assessment.mixture import drawn_mixture, mixture_quantities
 from manymotives.assessment.switching import Quantities, Replication, switching_replications
 from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_environment
 from manymotives.data.environment import Environment
@@ -67,6 +68,9 @@ def _reward_policy(
         coefficients = None if origin.effects is None else origin.effects.draw(rng)
         if origin.effects is not None and coefficients is not None:
             u = u + origin.effects.offsets(origin.effects.coefficients(*coefficients))
+        shared = None
+        if origin.partitions is not None:
+            u, shared = drawn_mixture(rng, origin, u)
         rule, own = _rule(source, origin, u[0]), origin.discounts(u[0], np.arange(origin.num_tasks))
         moves = np.empty(0) if belief is None else belief.draws(1, rng)[0]
         true = origin.environment if belief is None else belief.environment(moves)
@@ -83,6 +87,10 @@ def _reward_policy(
             truth |= _effects(origin.effects, *(each[None, None] for each in coefficients))
         if draws.effects is not None and target.effects is not None:
             found |= _effects(target.effects, *draws.effects)
+        if shared is not None and origin.partitions is not None:
+            truth |= mixture_quantities(origin.partitions, shared, m)
+        if draws.mixture is not None and target.partitions is not None:
+            found |= mixture_quantities(target.partitions, draws.mixture, m)
         if belief is not None and draws.transition_probabilities is not None:
             for number, (position, move) in enumerate(
                 zip(belief.transition_index[belief.is_uncertain], moves[belief.is_uncertain])

@@ -9,14 +9,14 @@ import typer
 import xarray as xr
 
 from manymotives import findings
-from manymotives.commands import motives
+from manymotives.commands import mixture, motives
 from manymotives.commands.common import Speaker
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
 from manymotives.inference import Progress
 from manymotives.io.writing import write_table
 from manymotives.models.priors import Prior
-from manymotives.posterior import Posterior, RewardPolicyPosterior, SwitchingPosterior
+from manymotives.posterior import MixturePosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
 from manymotives.posterior.effects import has_effects
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.posterior.tables import selected
@@ -89,8 +89,10 @@ def _tables(
     tasks = _typed(subject, rewards, "task")
     chosen: dict[str, Any] = {"of": "state", "tasks": tasks, "states": _typed(state, rewards, "state")}
     wanted: dict[str, Callable[[], pd.DataFrame]] = {}
+    if isinstance(posterior, MixturePosterior):
+        wanted |= mixture.tables(posterior, level)
     if posterior.has_features:
-        wanted = _weight_tables(posterior, level, tasks, feature, contrasts)
+        wanted |= _weight_tables(posterior, level, tasks, feature, contrasts)
     elif feature:
         raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
     if has_effects(posterior):

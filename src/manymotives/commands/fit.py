@@ -16,10 +16,12 @@ from manymotives.commands.discount import HELP as PRIOR_HELP
 from manymotives.commands.discount import with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
+from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_found, mixture_said
+from manymotives.commands.mixture import lines as lines_of_mixture
+from manymotives.commands.motives import SwitchingBy, asked_switching, switching_said, wanted_most
 from manymotives.commands.motives import lines as lines_of_motives
-from manymotives.commands.motives import wanted_most
 from manymotives.commands.outputs import announcer, check_out, left
-from manymotives.errors import InputError, quoted
+from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, fit_in_blocks
 from manymotives.fitting.compilation import is_compiled
 from manymotives.fitting.run import Run
@@ -29,8 +31,8 @@ from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
-from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
-from manymotives.posterior import Posterior, SwitchingPosterior
+from manymotives.models.switching import Switching
+from manymotives.posterior import MixturePosterior, Posterior, SwitchingPosterior
 from manymotives.posterior.dependent_features import warnings_of_features
 
 
@@ -38,6 +40,7 @@ class Model(StrEnum):
     mrp = "mrp"
     rp = "rp"
     separate = "separate"
+    mixture = "mixture"
     mpo = "mpo"
 
 
@@ -63,11 +66,6 @@ class Method(StrEnum):
     optimality = "optimality"
 
 
-class SwitchingBy(StrEnum):
-    everywhere = "everywhere"
-    state = "state"
-
-
 SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
 REWARDS: dict[Reward, type] = {
     Reward.dirichlet: DirichletReward,
@@ -84,8 +82,6 @@ METHODS: dict[Method, type] = {
     Method.empirical_bayes: inference.EmpiricalBayes,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
-AUTO = "auto"  # --switching: their number is inferred
-SWITCHES = (Method.hmc, Method.gibbs, Method.metropolis, Method.empirical_bayes)  # what can fit motives that switch
 Columns = "Columns (several, joined by commas, are read as one)"
 Where = "What they acted in"
 How = "How to fit"
@@ -133,7 +129,8 @@ def fit(
     model: Annotated[
         Model,
         typer.Option(
-            help="mrp: subjects of one population; rp: all want the same; separate: each for itself; mpo: no softmax.",
+            help="mrp: subjects of one population; rp: all want the same; separate: each for itself; mixture: several "
+            "share a motive; mpo: no softmax.",
             rich_help_panel=How,
         ),
     ] = Model.mrp,
@@ -199,6 +196,11 @@ def fit(
             rich_help_panel=How,
         ),
     ] = None,
+    motives: Annotated[
+        str | None, typer.Option(help=MOTIVES, metavar="NUMBER|finite|process", rich_help_panel=How)
+    ] = None,
+    spread: Annotated[float | None, typer.Option(help=SPREAD, rich_help_panel=How)] = None,
+    by: Annotated[MotivesOf | None, typer.Option(help=BY, rich_help_panel=How)] = None,
     method: Annotated[
         Method | None, typer.Option(help="Default: hmc, for mpo optimality.", rich_help_panel=How)
     ] = None,
@@ -233,8 +235,9 @@ def fit(
         asked = asked_covariates(covariates, formula, effect_scale)
         if asked is not None:
             check_covariates(model, method, reward, switches=switching is not None)
-        motives = _switching(model, method, switching, switching_by)
-        chosen_model = _model(model, prior, where, inverse_temperature, motives)
+        switches = asked_switching(model, method, switching, switching_by)
+        shared = asked_mixture(model, method, prior, motives, spread, by)
+        chosen_model = _model(model, prior, where, inverse_temperature, switches, shared or SHARING.get(model))
         chosen_model = with_discount_prior(chosen_model, discount_prior)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
@@ -267,11 +270,12 @@ def fit(
             warnings += more
         _introduce(speaker, inputs, warnings)
         if dry_run:
-            bound = chosen_model.bind(inputs.dynamics, inputs.demonstrations)  # what fit would refuse is refused here
+            seen = chosen_model.demonstrations_of(inputs.demonstrations)
+            bound = chosen_model.bind(inputs.dynamics, seen)  # what fit would refuse is refused here
             chosen_method = inference.suited(chosen_method, bound)
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
-            more_said = f"{_motives_said(motives)}{covariates_said(asked, chosen_model)}"
+            more_said = f"{switching_said(switches)}{mixture_said(shared)}{covariates_said(asked, chosen_model)}"
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
@@ -292,40 +296,20 @@ def fit(
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
 
 
-def _switching(model: Model, method: Method | None, count: str | None, by: SwitchingBy | None) -> Switching | None:
-    """How many motives, and what switching depends on; None where each subject has one motive for good."""
-    if count is None:
-        if by is not None:
-            raise InputError("--switching-by needs a number of motives: add --switching 3, say.")
-        return None
-    if model is Model.mpo:
-        raise InputError("--switching is not for the model mpo. Choose mrp, rp or separate.")
-    if method is not None and method not in SWITCHES:
-        raise InputError(
-            f"--method {method.value} cannot fit motives that switch: choose {', '.join(SWITCHES[:-1])} or "
-            f"{SWITCHES[-1]}."
-        )
-    if count != AUTO and not (count.isdecimal() and 1 <= int(count) <= MOST_MOTIVES):
-        raise InputError(
-            f'--switching must be a number of motives from 1 to {MOST_MOTIVES}, or "{AUTO}"; found {quoted(count)}.'
-        )
-    return Switching(StickBreaking() if count == AUTO else int(count), by=(by or SwitchingBy.everywhere).value)
-
-
-def _motives_said(switching: Switching | None) -> str:
-    if switching is None:
-        return ""
-    where = "by the state that is left" if switching.by == "state" else "alike everywhere"
-    return f", {switching.number_said} motives, switching {where},"
-
-
-def _model(model: Model, reward: Reward, on: On, inverse_temperature: float | None, switching: Switching | None) -> Any:
+def _model(
+    model: Model,
+    reward: Reward,
+    on: On,
+    inverse_temperature: float | None,
+    switching: Switching | None,
+    sharing: Any,
+) -> Any:
     if reward is Reward.smooth and on is On.pairs:
         raise InputError("--reward smooth is for rewards on states (--on states): pairs have no neighbours.")
     where = {} if reward is Reward.smooth else {"on": "state" if on is On.states else "state_action"}
     prior = REWARDS[reward](**where)
     if model is not Model.mpo:
-        return RewardPolicyModel(prior, Softmax(inverse_temperature), SHARING[model], switching)
+        return RewardPolicyModel(prior, Softmax(inverse_temperature), sharing, switching)
     if inverse_temperature is not None:
         raise InputError("--inverse-temperature is not for the model mpo, which has no softmax. Leave it out.")
     return PolicyOptimalityModel(reward=prior)
@@ -385,6 +369,8 @@ def _found(posterior: Posterior) -> tuple[dict[str, Any], list[str], str]:
     """What each subject, or each motive, wants most: for machines, for people, and what there may be more of."""
     if isinstance(posterior, SwitchingPosterior):
         return {"motives": wanted_most(posterior)}, lines_of_motives(posterior), "motives"
+    if isinstance(posterior, MixturePosterior):
+        return mixture_found(posterior), lines_of_mixture(posterior), "lines"
     mean = posterior.mean_reward
     if mean.ndim == 3:
         mean = mean.max("action")

@@ -1,15 +1,52 @@
-"""Motives that switch, on the command line: what was found in a few lines, and as tables."""
+"""Motives that switch, on the command line: options, what was found in a few lines, and as tables."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from manymotives.errors import InputError
+from manymotives.errors import InputError, quoted
+from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
 from manymotives.posterior import SwitchingPosterior
 
 MOST = 250_000  # rows of a table of transition probabilities; beyond, one must choose
+AUTO = "auto"  # --switching: their number is inferred
+SWITCHES = ("hmc", "gibbs", "metropolis", "empirical-bayes")  # methods that can fit motives that switch
+NOT_SWITCHING = ("mpo", "mixture")  # models
+
+
+class SwitchingBy(StrEnum):
+    everywhere = "everywhere"
+    state = "state"
+
+
+def asked_switching(model: str, method: str | None, count: str | None, by: SwitchingBy | None) -> Switching | None:
+    """How many motives, and what switching depends on; None where each subject has one motive for good."""
+    if count is None:
+        if by is not None:
+            raise InputError("--switching-by needs a number of motives: add --switching 3, say.")
+        return None
+    if model in NOT_SWITCHING:
+        raise InputError(f"--switching is not for the model {model}. Choose mrp, rp or separate.")
+    if method is not None and method not in SWITCHES:
+        raise InputError(
+            f"--method {method} cannot fit motives that switch: choose {', '.join(SWITCHES[:-1])} or {SWITCHES[-1]}."
+        )
+    if count != AUTO and not (count.isdecimal() and 1 <= int(count) <= MOST_MOTIVES):
+        raise InputError(
+            f'--switching must be a number of motives from 1 to {MOST_MOTIVES}, or "{AUTO}"; found {quoted(count)}.'
+        )
+    return Switching(StickBreaking() if count == AUTO else int(count), by=(by or SwitchingBy.everywhere).value)
+
+
+def switching_said(switching: Switching | None) -> str:
+    """The same in a sentence."""
+    if switching is None:
+        return ""
+    where = "by the state that is left" if switching.by == "state" else "alike everywhere"
+    return f", {switching.number_said} motives, switching {where},"
 
 
 def wanted_most(posterior: SwitchingPosterior) -> list[dict[str, Any]]:

@@ -267,6 +267,23 @@ class Demonstrations:
         episodes = tuple(f"{owner}, {name}" for owner, name in zip(owners, self.episodes))
         return replace(self, tasks=("all",), task=np.zeros_like(self.task), episodes=episodes)
 
+    def by_episode(self) -> "Demonstrations":
+        """The same choices with each episode as a task of its own, such as "mouse 3, episode 2".
+
+        A task with a single episode keeps its name.
+        """
+        first = np.append(True, np.diff(self.episode) != 0)
+        owners = self.task[first]
+        is_only = np.bincount(owners, minlength=self.num_tasks) == 1
+        numbers, episode = np.unique(self.episode, return_inverse=True)
+        names = [self.episodes[number] for number in numbers]
+        tasks = [
+            self.tasks[owner] if is_only[owner] else f"{self.tasks[owner]}, episode {name}"
+            for owner, name in zip(owners, names)
+        ]
+        labels = checked_labels(tasks, len(tasks), "episode")
+        return replace(self, tasks=labels, task=episode, episode=episode, episodes=tuple(names))
+
     def with_memory(self, environment: Environment) -> "Demonstrations":
         """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
         if environment.pairs is None:

@@ -50,10 +50,10 @@ class Run:
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise InputError(f"seed must be a whole number of at least 0; found {seed!r}.")
         self.model: Model = model
-        self.demonstrations: Demonstrations = demonstrations
+        self.demonstrations: Demonstrations = self.model.demonstrations_of(demonstrations)
         self.seed = int(seed)
         self.belief, self.environment = split_environment(self.model.environment_of(environment))
-        self.target = model.bind(self.belief or self.environment, demonstrations)
+        self.target = model.bind(self.belief or self.environment, self.demonstrations)
         self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
         self.start: Posterior | None = None  # an earlier part of the run
         self.method = suited(self.method, self.target)

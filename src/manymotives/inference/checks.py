@@ -80,6 +80,14 @@ def _are_motives(known: dict[str, np.ndarray], count: int) -> bool:
     return are_whole and are_rows and bool((np.isfinite(numbers) & (numbers >= 0)).all())
 
 
+def check_no_partitions(method: Any, target: Target) -> None:
+    """Refuse tasks that share motives."""
+    if target.partitions is not None:
+        raise InputError(
+            f"{method!r} cannot infer which tasks share a motive, Mixture(). HMC() can, on this machine's processors."
+        )
+
+
 def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
     """Of what a chain over partitions of tasks saves."""
     tasks, coordinates, rewards = target.num_tasks, target.num_coordinates, target.layout.num_rewards
@@ -93,6 +101,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
         "hyper": (target.num_hyper,),
         "numbers": (4,),
         "information": (tasks, coordinates, coordinates) if has_own else (tasks, 0, 0),
+        "centres": (tasks, rewards if has_own else 0),
+        "index": (),
         "reference_parameters": (coordinates, 2),
         "reference_rest": (tasks, coordinates - rewards),
     }
@@ -119,6 +129,7 @@ def _wrong_in_mixture(known: dict[str, np.ndarray], streams: np.ndarray) -> list
 
 def check_moves_rewards_alone(method: Any, target: Target) -> None:
     """Refuse a belief in the environment's place, and motives that switch: this method moves rewards alone."""
+    check_no_partitions(method, target)
     if target.assignment is not None:
         raise InputError(
             f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from manymotives.inference.checks import checked_counts
+from manymotives.inference.checks import check_no_partitions, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.mcmc.chains import advance_chains
 from manymotives.inference.mcmc.sweeps import metropolis_draws
@@ -39,6 +39,7 @@ class Metropolis(Recorded):
         checked_counts(self)
 
     def init(self, target: Target, seed: int) -> RunState:
+        check_no_partitions(self, target)
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

@@ -128,7 +128,9 @@ class OnePrior(NamedTuple):
         """log p of the logarithm; 0 where it is known."""
         if self.is_known:
             return 0.0
-        return float(log_density_all(np.array([self.family]), np.array([[log_value]]), np.array([[self.parameters]]))[0])
+        return float(
+            log_density_all(np.array([self.family]), np.array([[log_value]]), np.array([[self.parameters]]))[0]
+        )
 
     def draw(self, rng: np.random.Generator) -> float:
         """A number from the prior."""
@@ -144,6 +146,7 @@ class PartitionPrior:
         self.motives, self.num_tasks = motives, num_tasks
         self.is_process = isinstance(motives, DirichletProcess)
         self.alpha = OnePrior.of(motives.concentration if self.is_process else 1.0)
+        self.shared: dict[Any, Any] = {}  # what chains share: evidences of sets (`inference.mixture.annealing`)
         self.share = 0.0 if self.is_process else getattr(motives, "concentration", 1.0)  # a
 
     @cached_property

@@ -20,6 +20,7 @@ from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
 from manymotives.scoring.held_out_tasks import predict_held_out_tasks, predict_without, refit
+from manymotives.scoring.mixture import check_mixture
 from manymotives.scoring.own_past import can_use_own_past
 from manymotives.scoring.prediction import FIT, Prediction
 from manymotives.scoring.result import Score
@@ -102,6 +103,8 @@ def score(
                 f"{each.name}: a posterior with covariates cannot be reweighted to what it would be without a task. "
                 'Hold out episodes, or leave out method="psis".'
             )
+        if each.model.is_mixture:
+            check_mixture(each, refits)
         each.model.bind(each.dynamics(dynamics), demonstrations)  # what is wrong is better found before the work
     unadapted = [each.name for each in contenders if own_past and not can_use_own_past(each.model)]
     if hold_out == "tasks":
@@ -168,6 +171,10 @@ def _predictions(
         for split in splits:
             log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
+        return
+    if contender.model.is_mixture:  # a held-out task stays in the fit without its choices: any motive, or a new one
+        for split in splits:
+            yield refit(contender, dynamics, demonstrations, split, seed)
         return
     if not Posterior.kind_of(contender.model).can_be_reweighted:
         if not refits:

@@ -119,9 +119,7 @@ class Approximations:
         return height if np.isfinite(height) else -np.inf, slope, curvature
 
 
-def importance(
-    rng: np.random.Generator, log_weight: np.ndarray
-) -> tuple[float, int]:
+def importance(rng: np.random.Generator, log_weight: np.ndarray) -> tuple[float, int]:
     """log of the mean weight, and one of them drawn by its weight."""
     largest = log_weight.max()
     if not np.isfinite(largest):

@@ -22,9 +22,11 @@ from manymotives.errors import InputError
 from manymotives.inference.draws import MixtureDraws
 from manymotives.inference.laplace import likelihood_shape
 from manymotives.inference.mcmc.state import DrawArrays
-from manymotives.inference.mixture import populations, spread, trajectories
+from manymotives.inference.mixture import collapsed, leapfrog, populations, spread, trajectories
+from manymotives.inference.mixture.annealing import Annealing, Evidences
 from manymotives.inference.mixture.approximation import Approximations, Reference, importance
-from manymotives.inference.mixture.likelihood import Likelihoods
+from manymotives.inference.mixture.collapsed import FEW, MOST_TASKS
+from manymotives.inference.mixture.likelihood import Likelihoods, members_of
 from manymotives.inference.mixture.partitions import DRAWS, birth_or_death, reassign, split_or_merge
 from manymotives.models import Target
 from manymotives.models.mixture import first_seen
@@ -48,10 +50,13 @@ class MixtureChain:
         self.index = int(stream.spawn_key[-1]) if stream.spawn_key else 0
         self.likelihoods = Likelihoods(self.target)
         self.prior, self.spread_prior = target.partitions
+        self.is_collapsed = self._is_collapsed()
+        annealing = Annealing(self.likelihoods, target.layout.constants)
+        self.evidences = Evidences(annealing, self.prior.shared, self.index % 2)
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
-        self.steps = trajectories.StepSizes()
+        self.steps = leapfrog.StepSizes()
         self.label: np.ndarray  # [M] the motive of each task
         self.motives: np.ndarray  # [K, R] what each wants
         self.rest: np.ndarray  # [M, D − R] further coordinates of tasks
@@ -59,7 +64,14 @@ class MixtureChain:
         self.hyper: np.ndarray  # [H]
         self.alpha, self.log_spread = 1.0, -np.inf
         self.approximations: Approximations
-        self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices
+        self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices …
+        self.centres: np.ndarray  # [M, R] … at these rewards
+
+    def _is_collapsed(self) -> bool:
+        """Whether evidences of sets of tasks can be kept: their prior is known, tasks are few, coordinates are many."""
+        target, likelihoods = self.target, self.likelihoods
+        is_known = likelihoods.by_motive and target.num_hyper == 0
+        return is_known and likelihoods.num_rewards > FEW and target.num_tasks <= MOST_TASKS
 
     # ---- run -----------------------------------------------------------------------------------------------------
 
@@ -106,6 +118,11 @@ class MixtureChain:
 
     def sweep(self) -> None:
         """Every kind of move."""
+        if self.is_collapsed:
+            collapsed.move_partition(self)
+            trajectories.move_motives(self)
+            populations.move_concentration(self)
+            return
         trajectories.move_motives(self)
         if self.likelihoods.has_own or self.spread_prior is not None:
             trajectories.move_tasks(self)
@@ -133,6 +150,10 @@ class MixtureChain:
     def tasks(self) -> np.ndarray:
         """u [M, D]."""
         return self.likelihoods.rows(self.motives[self.label], self.rest, self.away)
+
+    def reference_motives(self, sets: list[np.ndarray]) -> np.ndarray:
+        """[K, R] where curvatures of the prior are taken: what members wanted when mass matrices were made."""
+        return np.stack([self.centres[members].mean(axis=0) for members in sets])
 
     def evidence(self, members: np.ndarray, current: np.ndarray | None) -> tuple[float, np.ndarray]:
         """log Z of a set of tasks by importance sampling, and what its motive may want [R]: one of the draws.
@@ -187,18 +208,25 @@ class MixtureChain:
         if self.spread_prior is not None:
             self.log_spread = float(np.log(self.spread_prior.draw(rng)))
         self.approximations = Approximations(self.likelihoods, Reference(self.parameters, self.rest))
-        modes = np.stack([self.approximations.of(np.array([m])).mode for m in range(num_tasks)])
-        if not np.isfinite(self.likelihoods.log_likelihood(self.likelihoods.rows(modes, self.rest, self.away),
-                                                           np.arange(num_tasks))).all():
+        alone = [np.array([m]) for m in range(num_tasks)]
+        if self.is_collapsed:
+            modes = np.stack([self.evidences.of(each).mean for each in alone])
+        else:
+            modes = np.stack([self.approximations.of(each).mode for each in alone])
+        if not np.isfinite(
+            self.likelihoods.log_likelihood(self.likelihoods.rows(modes, self.rest, self.away), np.arange(num_tasks))
+        ).all():
             raise InputError(
                 "the choices of a task are impossible (log-likelihood −∞) where a chain begins. Is the inverse "
                 "temperature far too large?"
             )
         most = int(np.isfinite(self.prior.log_v).nonzero()[0].max()) if not self.prior.is_process else num_tasks
         self.label = self._first_partition(modes, min(most, num_tasks))
-        self.motives = np.stack(
-            [self.evidence(np.flatnonzero(self.label == k), None)[1] for k in range(self.label.max() + 1)]
-        )
+        sets = members_of(self.label, range(self.label.max() + 1))
+        if self.is_collapsed:
+            self.motives = np.stack([self.evidences.of(members).mean for members in sets])
+        else:
+            self.motives = np.stack([self.evidence(members, None)[1] for members in sets])
         self._renew_information()
 
     def _first_partition(self, modes: np.ndarray, most: int) -> np.ndarray:
@@ -224,8 +252,10 @@ class MixtureChain:
             with np.errstate(all="ignore"):
                 found = likelihood_shape(self.target, self.tasks, np.arange(self.target.num_tasks))[1]
             self.information = np.nan_to_num(found)
+            self.centres = self.tasks[:, : self.likelihoods.num_rewards]
         else:
             self.information = np.zeros((self.target.num_tasks, 0, 0))
+            self.centres = np.zeros((self.target.num_tasks, 0))
 
     def saved(self) -> dict[str, np.ndarray]:
         """All that is needed to resume as if nothing had happened."""
@@ -233,9 +263,11 @@ class MixtureChain:
         arrays = {name: np.asarray(getattr(self, name), dtype=float) for name in SAVED}
         arrays["motives"] = np.vstack([self.motives, np.zeros((most - len(self.motives), self.motives.shape[1]))])
         arrays["numbers"] = np.array([self.alpha, self.log_spread, *self.steps.values])
-        arrays["information"] = self.information
+        arrays["information"], arrays["centres"] = self.information, self.centres
         reference = self.approximations.reference
         arrays["reference_parameters"], arrays["reference_rest"] = reference
+        seeds = {members.hex(): seed for members, seed in self.evidences.seeds.items()}
+        arrays["refreshed"], arrays["index"] = np.array(json.dumps(seeds)), np.array(self.index)
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         return {f"mixture_{name}": value for name, value in arrays.items()}
 
@@ -250,8 +282,11 @@ class MixtureChain:
         chain.rest, chain.away, chain.hyper = (np.array(given[name]) for name in SAVED[2:])
         chain.alpha, chain.log_spread = map(float, given["numbers"][:2])
         chain.steps.values[:] = given["numbers"][2:]
-        chain.information = np.array(given["information"])
+        chain.information, chain.centres = np.array(given["information"]), np.array(given["centres"])
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
+        chain.evidences.half = int(given["index"]) % 2
+        seeds = json.loads(str(given["refreshed"]))
+        chain.evidences.seeds = {bytes.fromhex(members): int(seed) for members, seed in seeds.items()}
         chain.is_restored = True
         return chain

@@ -33,6 +33,7 @@ class Likelihoods:
     """Of one chain: what it writes to is its own."""
 
     def __init__(self, target: Target) -> None:
+        assert target.partitions is not None
         layout = target.layout
         self.target, self.layout = target, layout.copied()
         self.num_rewards = layout.num_rewards
@@ -100,6 +101,12 @@ class Likelihoods:
             return self._propose(rewards, np.zeros(len(rewards), dtype=np.int64), together)
         u = self.rows(rewards[:, None], rest[members], away[members]).reshape(-1, self.target.num_coordinates)
         return self.log_likelihood(u, np.tile(members, len(rewards))).reshape(len(rewards), -1).sum(axis=1)
+
+    def gradient_of_set(self, rewards: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same where tasks choose alike given their motive, and its gradient [N, R]."""
+        together = self.counts[members].sum(axis=0)
+        found = self.evaluate(rewards, np.broadcast_to(together, (len(rewards), *together.shape)), members[:1])
+        return found.log_likelihood, found.gradient
 
     def table(self, rewards: np.ndarray, rest: np.ndarray, away: np.ndarray) -> np.ndarray:
         """log p(choices of each task | each motive) [M, K], for rewards [K, R]."""

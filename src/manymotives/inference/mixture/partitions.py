@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manymotives.inference.mixture.approximation import importance
-
 if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 

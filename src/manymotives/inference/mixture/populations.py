@@ -1,16 +1,21 @@
 """Hyperparameters given motives and tasks, and the concentration of a Dirichlet process."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from manymotives.families import NORMAL, log_density_all
 from manymotives.models.target import CONSTANT
+
+if TYPE_CHECKING:
+    from manymotives.inference.mixture.chain import MixtureChain
 
 REPEATS = 6  # proposals for each hyperparameter in each sweep
 ALONG = 3  # proposals in each sweep with which motives move along
 SCALES = (0.05, 0.2, 0.8)  # of proposals, in coordinates; one is chosen at random
 
 
-def move_hyperparameters(chain) -> None:
+def move_hyperparameters(chain: "MixtureChain") -> None:
     """Random walks of hyperparameters: those that are the first parameter of coordinates, then the second ones."""
     layout = chain.target.layout
     if chain.target.num_hyper == 0:
@@ -26,7 +31,7 @@ def move_hyperparameters(chain) -> None:
             _walk_along(chain)
 
 
-def _walk(chain, which: np.ndarray) -> None:
+def _walk(chain: "MixtureChain", which: np.ndarray) -> None:
     """Each of these for itself: no coordinate depends on two of them."""
     rng, proposed = chain.rng, chain.hyper.copy()
     proposed[which] += rng.choice(SCALES, size=len(which)) * rng.standard_normal(len(which))
@@ -41,7 +46,7 @@ def _walk(chain, which: np.ndarray) -> None:
     chain.hyper[which[accepted]] = proposed[which[accepted]]
 
 
-def _walk_along(chain) -> None:
+def _walk_along(chain: "MixtureChain") -> None:
     """One hyperparameter of rewards, with motives keeping their distance from the mean in units of the scale."""
     rng, layout, size = chain.rng, chain.target.layout, chain.likelihoods.num_rewards
     which = np.unique(layout.source[:size])
@@ -62,7 +67,7 @@ def _walk_along(chain) -> None:
         chain.hyper, chain.motives = proposed, moved
 
 
-def move_concentration(chain) -> None:
+def move_concentration(chain: "MixtureChain") -> None:
     """α of a Dirichlet process given the number of motives: random walks of its logarithm."""
     prior, rng = chain.prior, chain.rng
     if not prior.is_process or prior.alpha.is_known:
@@ -76,7 +81,7 @@ def move_concentration(chain) -> None:
             chain.alpha = proposed
 
 
-def coordinate_densities(chain, hyper: np.ndarray) -> np.ndarray:
+def coordinate_densities(chain: "MixtureChain", hyper: np.ndarray) -> np.ndarray:
     """log p of each coordinate [D] of motives and of tasks, given hyperparameters [H]."""
     layout, size = chain.target.layout, chain.likelihoods.num_rewards
     parameters = chain.target.parameters(hyper)
@@ -88,16 +93,16 @@ def coordinate_densities(chain, hyper: np.ndarray) -> np.ndarray:
     return found
 
 
-def log_hyperprior(chain) -> float:
+def log_hyperprior(chain: "MixtureChain") -> float:
     return float(_hyper_densities(chain, chain.hyper).sum())
 
 
-def log_rest(chain) -> float:
+def log_rest(chain: "MixtureChain") -> float:
     """log p of tasks' own coordinates behind their rewards."""
     return float(coordinate_densities(chain, chain.hyper)[chain.likelihoods.num_rewards :].sum())
 
 
-def _hyper_densities(chain, hyper: np.ndarray) -> np.ndarray:
+def _hyper_densities(chain: "MixtureChain", hyper: np.ndarray) -> np.ndarray:
     """log p of each hyperparameter [H]."""
     layout = chain.target.layout
     found = np.zeros(len(hyper))

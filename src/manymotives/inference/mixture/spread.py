@@ -1,6 +1,6 @@
 """Where tasks are spread around their motive: the partition given their rewards, with motives integrated out.
 
-u_m ~ Normal(θ_z, σ), θ ~ Normal(a, b) in each coordinate: a set of tasks has the evidence (collapsed: Neal 2000, Alg. 3)
+u_m ~ Normal(θ_z, σ), θ ~ Normal(a, b) in each coordinate: a set of tasks has the evidence (as in Neal 2000, Alg. 3)
 
     log p(u_A) = Σ_d log ∫ Normal(θ; a, b) Π_m Normal(u_m; θ, σ) dθ
 
@@ -8,39 +8,72 @@ With a wide spread these moves mix, and those given tasks' distances from their 
 the other way round, so a sweep has both.
 """
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 
 from manymotives.inference.mixture.likelihood import members_of
 
-SCALES = (0.05, 0.2, 0.8)
-REPEATS = 5
-ALONG = 2
-SPLITS = 3
-DOUBT = 1e-3
+if TYPE_CHECKING:
+    from manymotives.inference.mixture.chain import MixtureChain
+
+SCALES = (0.05, 0.2, 0.8)  # of proposals of log σ; one is chosen at random
+REPEATS = 5  # of them in each sweep …
+ALONG = 4  # … and of those with which tasks move along
+SPLITS = 3  # splits or merges in each sweep
+DOUBT = 1e-3  # least probability of either side, where a split assigns a task
 
 
-def move_partition(chain) -> None:
+class Normal(NamedTuple):
+    """Of motives and of tasks around them."""
+
+    mean: np.ndarray  # [R]
+    scale: np.ndarray  # [R]
+    variance: float  # σ²
+
+    def given(self, total: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and precision of what a motive wants, given so many tasks whose rewards sum to `total`."""
+        precision = 1 / self.scale**2 + size / self.variance
+        return (self.mean / self.scale**2 + total / self.variance) / precision, precision
+
+    def predictive(self, total: np.ndarray, sizes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """log p of rewards x [R] of one more task, for sets of these sizes [K] and sums of rewards [K, R]."""
+        centre, precision = self.given(total, sizes[:, None])
+        spread = 1 / precision + self.variance
+        return -0.5 * ((x - centre) ** 2 / spread + np.log(2 * np.pi * spread)).sum(axis=1)
+
+    def evidence(self, own: np.ndarray) -> float:
+        """log p of rewards [N, R] of tasks of one motive."""
+        count, centred = len(own), own - self.mean
+        total, squares = centred.sum(axis=0), (centred**2).sum(axis=0)
+        ratio = self.scale**2 / self.variance
+        found = -0.5 * count * np.log(2 * np.pi * self.variance) - 0.5 * np.log1p(count * ratio)
+        found = found - 0.5 / self.variance * (squares - ratio / (1 + count * ratio) * total**2)
+        return float(found.sum())
+
+
+def move_partition(chain: "MixtureChain") -> None:
     """Reassign every task, split or merge, then draw what motives want; tasks' rewards stay."""
     own = chain.motives[chain.label] + chain.away
-    _reassign(chain, own)
+    given = chain.parameters[: chain.likelihoods.num_rewards]
+    normal = Normal(given[:, 0], given[:, 1], float(np.exp(2 * chain.log_spread)))
+    _reassign(chain, own, normal)
     for _ in range(SPLITS):
-        _split_or_merge(chain, own)
-    _, first = np.unique(chain.label, return_index=True)
+        _split_or_merge(chain, own, normal)
     count = chain.label.max() + 1
-    mean, scale = _prior(chain)
     motives = np.empty((count, own.shape[1]))
     for k, members in enumerate(members_of(chain.label, range(count))):
-        precision = 1 / scale**2 + len(members) / _variance(chain)
-        centre = (mean / scale**2 + own[members].sum(axis=0) / _variance(chain)) / precision
-        motives[k] = centre + chain.rng.standard_normal(len(mean)) / np.sqrt(precision)
+        centre, precision = normal.given(own[members].sum(axis=0), len(members))
+        motives[k] = centre + chain.rng.standard_normal(len(centre)) / np.sqrt(precision)
     chain.motives, chain.away = motives, own - motives[chain.label]
 
 
-def move_spread(chain) -> None:
+def move_spread(chain: "MixtureChain") -> None:
     """σ given tasks' distances from their motives; and with the distances moving along."""
-    if chain.spread_prior.is_known:
-        return
     rng, prior = chain.rng, chain.spread_prior
+    assert prior is not None
+    if prior.is_known:
+        return
     for _ in range(REPEATS):
         before = chain.log_spread
         current = log_density(chain)
@@ -59,33 +92,15 @@ def move_spread(chain) -> None:
             chain.log_spread, chain.away = proposed, away
 
 
-def log_density(chain) -> float:
+def log_density(chain: "MixtureChain") -> float:
     """log p of σ and of tasks' distances from their motives."""
+    assert chain.spread_prior is not None
     z = chain.away / np.exp(chain.log_spread)
     normal = -0.5 * z**2 - chain.log_spread - 0.5 * np.log(2 * np.pi)
     return float(normal.sum() + chain.spread_prior.log_density(chain.log_spread))
 
 
-def _prior(chain) -> tuple[np.ndarray, np.ndarray]:
-    given = chain.parameters[: chain.likelihoods.num_rewards]
-    return given[:, 0], given[:, 1]
-
-
-def _variance(chain) -> float:
-    return float(np.exp(2 * chain.log_spread))
-
-
-def _predictive(chain, total: np.ndarray, sizes: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """log p of rewards x [R] of one more task, for sets of these sizes [K] and sums of rewards [K, R]."""
-    mean, scale = _prior(chain)
-    variance = _variance(chain)
-    precision = 1 / scale**2 + sizes[:, None] / variance
-    centre = (mean / scale**2 + total / variance) / precision
-    spread = 1 / precision + variance
-    return (-0.5 * (x - centre) ** 2 / spread - 0.5 * np.log(2 * np.pi * spread)).sum(axis=1)
-
-
-def _reassign(chain, own: np.ndarray) -> None:
+def _reassign(chain: "MixtureChain", own: np.ndarray, normal: Normal) -> None:
     """Every task in turn, to a motive in use or to a new one."""
     rng, label, prior = chain.rng, chain.label, chain.prior
     count = label.max() + 1
@@ -101,7 +116,7 @@ def _reassign(chain, own: np.ndarray) -> None:
             label[label > k] -= 1
         fresh = prior.log_start(len(sizes), chain.alpha) if len(sizes) else 0.0
         logits = np.append(prior.log_join(sizes), fresh)
-        logits += _predictive(chain, np.vstack([total, np.zeros(own.shape[1])]), np.append(sizes, 0.0), own[m])
+        logits += normal.predictive(np.vstack([total, np.zeros(own.shape[1])]), np.append(sizes, 0.0), own[m])
         k = int(np.argmax(logits - np.log(-np.log1p(-rng.random(len(logits))))))
         if k == len(sizes):
             sizes, total = np.append(sizes, 0.0), np.vstack([total, np.zeros(own.shape[1])])
@@ -110,7 +125,7 @@ def _reassign(chain, own: np.ndarray) -> None:
         total[k] += own[m]
 
 
-def _split_or_merge(chain, own: np.ndarray) -> None:
+def _split_or_merge(chain: "MixtureChain", own: np.ndarray, normal: Normal) -> None:
     """Two tasks at random: their motive split, or their motives merged, others allocated one after the other."""
     rng, label, prior = chain.rng, chain.label, chain.prior
     if len(label) < 2:
@@ -124,7 +139,7 @@ def _split_or_merge(chain, own: np.ndarray) -> None:
     sides = np.zeros(len(others), dtype=bool)  # whether with i
     sizes, total, log_chance = np.ones(2), own[[i, j]].copy(), 0.0
     for n, m in enumerate(others):
-        logits = prior.log_join(sizes) + _predictive(chain, total, sizes, own[m])
+        logits = prior.log_join(sizes) + normal.predictive(total, sizes, own[m])
         chance = DOUBT + (1 - 2 * DOUBT) / (1.0 + np.exp(np.clip(logits[1] - logits[0], -700, 700)))
         sides[n] = rng.random() < chance if is_split else label[m] == label[i]
         log_chance += np.log(chance if sides[n] else 1 - chance)
@@ -135,7 +150,7 @@ def _split_or_merge(chain, own: np.ndarray) -> None:
     t = count if is_split else count - 1
     gain = prior.log_in_use(t + 1, chain.alpha) - prior.log_in_use(t, chain.alpha) - log_chance
     for sign, members in ((1, one), (1, other), (-1, union)):
-        gain += sign * (prior.log_join_all(len(members)) + _evidence(chain, own[members]))
+        gain += sign * (prior.log_join_all(len(members)) + normal.evidence(own[members]))
     if not np.log1p(-rng.random()) < (gain if is_split else -gain):
         return
     if is_split:
@@ -144,15 +159,3 @@ def _split_or_merge(chain, own: np.ndarray) -> None:
         first, second = label[i], label[j]
         label[union] = first
         label[label > second] -= 1
-
-
-def _evidence(chain, own: np.ndarray) -> float:
-    """log p of rewards [N, R] of tasks of one motive."""
-    mean, scale = _prior(chain)
-    variance, count = _variance(chain), len(own)
-    centred = own - mean
-    total, squares = centred.sum(axis=0), (centred**2).sum(axis=0)
-    ratio = scale**2 / variance
-    found = -0.5 * count * np.log(2 * np.pi * variance) - 0.5 * np.log1p(count * ratio)
-    found = found - 0.5 / variance * (squares - ratio / (1 + count * ratio) * total**2)
-    return float(found.sum())

@@ -1,40 +1,36 @@
 """Hamiltonian trajectories of motives given their members, and of what is each task's own."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from manymotives.families import NORMAL, log_density_all
+from manymotives.families import log_density_all
 from manymotives.inference.laplace import prior_shape
+from manymotives.inference.mixture.leapfrog import prior_slope, trajectory
+from manymotives.inference.mixture.likelihood import members_of
 
-LONGEST = 10  # leapfrog steps of a trajectory, at most
-WANTED = 0.8  # acceptance rate
-FIRST_STEP = 0.5
-MOTIVES, TASKS = 0, 1
+if TYPE_CHECKING:
+    from manymotives.inference.mixture.chain import MixtureChain
 
-
-class StepSizes:
-    """Of both kinds of trajectories; adapted in warm-up by stochastic approximation, averaged over its second half."""
-
-    def __init__(self) -> None:
-        self.values = np.full(2, FIRST_STEP)
-        self.is_adapting = False
-        self.count = np.zeros(2)
-        self.recent = float("nan")
-
-    def note(self, kind: int, accepted: float) -> None:
-        self.recent = accepted if np.isnan(self.recent) else 0.95 * self.recent + 0.05 * accepted
-        if self.is_adapting:
-            self.count[kind] += 1
-            rate = 1.0 / (5.0 + self.count[kind]) ** 0.6
-            self.values[kind] = np.clip(self.values[kind] * np.exp(rate * 2.0 * (accepted - WANTED)), 1e-4, 1.5)
+MOTIVES, TASKS = 0, 1  # kinds of step sizes
 
 
-def move_motives(chain) -> None:
+def move_motives(chain: "MixtureChain") -> None:
     """A trajectory of every motive's rewards; its members keep their distance from it."""
     rng, likelihoods, parameters = chain.rng, chain.likelihoods, chain.parameters
     kinds = likelihoods.layout.families[: likelihoods.num_rewards]
-    factors = np.stack(
-        [chain.approximations.of(np.flatnonzero(chain.label == k)).factor for k in range(len(chain.motives))]
-    )
+    sets = members_of(chain.label, range(len(chain.motives)))
+    if chain.is_collapsed:
+        factors = np.stack([chain.evidences.factor(members) for members in sets])
+    elif len(chain.information[0]):  # of tasks' choices, where each is planned for on its own
+        size = likelihoods.num_rewards
+        of_members = np.stack([chain.information[members, :size, :size].sum(axis=0) for members in sets])
+        _, curvature = prior_shape(
+            kinds, chain.reference_motives(sets), np.broadcast_to(parameters[:size], (len(sets), size, 2))
+        )
+        factors = np.linalg.cholesky(np.linalg.inv(of_members + curvature[:, :, None] * np.eye(size)))
+    else:
+        factors = np.stack([chain.approximations.of(members).factor for members in sets])
     given = np.broadcast_to(parameters[: likelihoods.num_rewards], (*chain.motives.shape, 2))
 
     def density(rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -42,11 +38,11 @@ def move_motives(chain) -> None:
         slope = prior_slope(kinds, rewards, given)
         return found.log_likelihood + likelihoods.log_prior(rewards, parameters), found.gradient + slope
 
-    chain.motives, accepted = _trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density)
+    chain.motives, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density)
     chain.steps.note(MOTIVES, accepted)
 
 
-def move_tasks(chain) -> None:
+def move_tasks(chain: "MixtureChain") -> None:
     """A trajectory of every task's own coordinates: all with a spread, else those behind its rewards."""
     likelihoods, parameters = chain.likelihoods, chain.parameters
     size, kinds = likelihoods.num_rewards, likelihoods.layout.families
@@ -72,40 +68,8 @@ def move_tasks(chain) -> None:
         prior = log_density_all(families, np.ascontiguousarray(moved), given)
         return found.log_likelihood + prior, found.gradient[:, first:] + slope
 
-    moved, accepted = _trajectory(chain.rng, u[:, first:], factors, chain.steps.values[TASKS], density)
+    moved, accepted = trajectory(chain.rng, u[:, first:], factors, chain.steps.values[TASKS], density)
     if has_spread:
         chain.away = moved[:, :size] - centre
     chain.rest = np.ascontiguousarray(moved[:, size - first :])
     chain.steps.note(TASKS, accepted)
-
-
-def prior_slope(kinds, u, parameters):
-    """Of each coordinate's log density."""
-    if np.all(kinds == NORMAL):
-        return (parameters[..., 0] - u) / parameters[..., 1] ** 2
-    return prior_shape(kinds, u, parameters)[0]
-
-
-def _trajectory(rng, start, factors, step_size, density):
-    """Rows [N, D] after a trajectory of each, accepted each for itself; and the mean acceptance probability.
-
-    `density`: log densities [N] and gradients [N, D] of rows; `factors` F: momenta are those of y, x = F y.
-    """
-    momentum = rng.standard_normal(start.shape)
-    value, gradient = density(start)
-    energy = value - 0.5 * (momentum**2).sum(axis=1)
-    steps = 1 + int(rng.integers(LONGEST))
-    size = step_size * np.exp(0.2 * rng.standard_normal())
-    x, transposed = start.copy(), factors.swapaxes(1, 2)
-    with np.errstate(all="ignore"):
-        momentum = momentum + 0.5 * size * (transposed @ gradient[..., None])[..., 0]
-        for n in range(steps):
-            x = x + size * (factors @ momentum[..., None])[..., 0]
-            x = np.where(np.isfinite(x), x, start)
-            value, gradient = density(x)
-            gradient = np.where(np.isfinite(gradient), gradient, 0.0)
-            momentum = momentum + (1.0 if n < steps - 1 else 0.5) * size * (transposed @ gradient[..., None])[..., 0]
-        change = value - 0.5 * (momentum**2).sum(axis=1) - energy
-    chance = np.exp(np.minimum(0.0, np.where(np.isnan(change), -np.inf, change)))
-    accepted = rng.random(len(x)) < chance
-    return np.where(accepted[:, None], x, start), float(chance.mean())

@@ -1,0 +1,61 @@
+"""The partition of a few tasks with what motives want integrated out, by evidences of sets of tasks.
+
+    p(z | choices) ∝ p(z) Π_{A in z} Z_A        each Z_A estimated once, by a run that is kept (`annealing`)
+
+All runs, of sets in use and of others, are part of the state: the chain samples from p(z) Π_{A in z} Ẑ_A(run) times the
+probability of every run, whose marginal over runs is the posterior, because estimates are unbiased (Andrieu & Roberts
+2009). Given the runs tasks are reassigned by Gibbs sampling (Neal 2000, Algorithm 3); from time to time a set gets
+another run: one that is not in use always, one that is with probability min(1, Ẑ new / Ẑ old).
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manymotives.inference.mixture.likelihood import members_of
+from manymotives.models.mixture import first_seen
+
+if TYPE_CHECKING:
+    from manymotives.inference.mixture.chain import MixtureChain
+
+REFRESHED = 0.1  # probability that a sweep refreshes a set in use, and as often one that is not
+MOST_TASKS = 16  # for which this is done: sets of more are too many
+FEW = 3  # coordinates of rewards, up to which normal approximations do as well
+
+
+def move_partition(chain: "MixtureChain") -> None:
+    """Every task in turn; then motives, drawn given the partition."""
+    rng, prior, label, found = chain.rng, chain.prior, chain.label, chain.evidences
+    for m in rng.permutation(len(label)):
+        label[m] = label.max() + 1
+        label[:] = first_seen(label)
+        own = label[m]
+        others = [k for k in range(label.max() + 1) if k != own]
+        sets = members_of(label, others)
+        sizes = np.array([len(members) for members in sets])
+        logits = np.append(prior.log_join(sizes), prior.log_start(len(sets), chain.alpha) if sets else 0.0)
+        logits[-1] += found.of(np.array([m])).log_evidence
+        for n, members in enumerate(sets):
+            logits[n] += found.of(np.sort(np.append(members, m))).log_evidence - found.of(members).log_evidence
+        n = int(np.argmax(logits - np.log(-np.log1p(-rng.random(len(logits))))))
+        if n < len(sets):
+            label[m] = others[n]
+            label[:] = first_seen(label)
+    in_use = members_of(label, range(label.max() + 1))
+    if rng.random() < REFRESHED:
+        _refresh(chain, in_use[rng.integers(len(in_use))], is_in_use=True)
+    if rng.random() < REFRESHED:
+        size = 1 + rng.integers(len(label))
+        members = np.sort(rng.choice(len(label), size=size, replace=False))
+        if all(not np.array_equal(members, each) for each in in_use) and found.has(members):
+            _refresh(chain, members, is_in_use=False)
+    chain.motives = np.stack([found.of(members).drawn(rng) for members in in_use])
+
+
+def _refresh(chain: "MixtureChain", members: np.ndarray, *, is_in_use: bool) -> None:
+    rng, found = chain.rng, chain.evidences
+    seed = int(rng.integers(2, 2**31))
+    run = found.run(members, seed)
+    gain = run.log_evidence - found.of(members).log_evidence
+    if not is_in_use or np.log1p(-rng.random()) < gain:
+        found.refresh(members, seed, run)
