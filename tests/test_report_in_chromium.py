@@ -40,10 +40,14 @@ def pages(tmp_path_factory):
     posterior = mm.fit(mm.RewardPolicyModel(), FIELD, data, quick, seed=0, progress=False)
     reward = mm.GaussianReward(features=np.eye(9)[:, [0, 4, 8]], names=["corner <i>", "middle", "far away"])
     weighed = mm.fit(mm.RewardPolicyModel(reward), FIELD, data, quick, seed=0, progress=False)
+    brief = mm.HMC(chains=2, draws=15, warmup=15, max_rounds=1)
+    model = mm.RewardPolicyModel(reward, mm.Softmax(5.0), mm.Mixture())
+    shared = mm.fit(model, FIELD, data, brief, seed=0, progress=False)
     other = mm.fit(mm.PolicyOptimalityModel(), FIELD, data, mm.OptimalityMonteCarlo(draws=50), seed=0, progress=False)
     return {
         "mrp": mm.report(posterior, folder / "mrp.html", score=[FakeScore()], truth=TRUTH, title="<h1>Field</h1>"),
         "mpo": mm.report(other, folder / "mpo.html"),
+        "mixture": mm.report(shared, folder / "mixture.html"),
         "features": mm.report(weighed, folder / "features.html"),
         "scored": scored(folder),
     }
@@ -69,7 +73,8 @@ def scored(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "dark", "width"), in_turn(["mrp", "mpo", "scored", "features"], [False, True], [375, 1200], every=2)
+    ("name", "dark", "width"),
+    in_turn(["mrp", "mpo", "scored", "features", "mixture"], [False, True], [375, 1200], every=2),
 )
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, dark=dark)
