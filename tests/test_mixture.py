@@ -49,7 +49,10 @@ def check_exact(given, prior, motives, draws, spread=None):
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("prior", ["finite", *(pytest.param(each, marks=pytest.mark.long) for each in list(PRIORS)[:2])])
+PRIOR_CASES = ["finite", *(pytest.param(each, marks=pytest.mark.long) for each in list(PRIORS)[:2])]
+
+
+@pytest.mark.parametrize("prior", PRIOR_CASES)
 @pytest.mark.parametrize("is_soft", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_posterior_over_all_partitions(prior, is_soft):
     check_exact(problem(3, features=1, is_soft=is_soft), *PRIORS[prior], draws=400)

@@ -14,7 +14,7 @@ from places import TRIANGLE
 FAILURE = 0.01
 SHORT = mm.HMC(chains=1, draws=15, warmup=15, thin=2)
 LONG = mm.HMC(chains=1, draws=50, warmup=60, thin=3)
-PATIENT = mm.HMC(chains=1, draws=40, warmup=40, thin=25)
+PATIENT = mm.HMC(chains=1, draws=40, warmup=40, thin=12)
 SIZE = {"tasks": 4, "steps": 20, "progress": False}
 KNOWN = mm.GaussianReward(mean=0.0, scale=1.5)
 POPULATION = mm.GaussianReward(mean=mm.Normal(mean=0.0, scale=1.0), scale=mm.HalfNormal(scale=1.5))
