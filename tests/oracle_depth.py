@@ -8,6 +8,7 @@ Nothing of the library is imported. The reward is that of the present pair, and 
 A terminal state has no available action; its value is its reward (of its first pair), however few steps are left.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def log_likelihood(
 def derivative(function: Callable[[float], float], at: float, step: float) -> tuple[float, float]:
     """f′ by central differences with three steps (Richardson), and an estimate of the error: large near a kink."""
     first = [(function(at + h) - function(at - h)) / (2 * h) for h in (step, step / 2, step / 4)]
-    second = [(4 * fine - coarse) / 3 for coarse, fine in zip(first[:-1], first[1:])]
+    second = [(4 * fine - coarse) / 3 for coarse, fine in itertools.pairwise(first)]
     best = (16 * second[1] - second[0]) / 15
     return best, abs(best - second[1])
 

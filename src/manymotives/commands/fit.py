@@ -12,8 +12,7 @@ from rich.console import Console
 from manymotives import inference
 from manymotives.commands.common import Speaker
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
-from manymotives.commands.discount import HELP as PRIOR_HELP
-from manymotives.commands.discount import with_discount_prior
+from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, with_depth, with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.motives import lines as lines_of_motives
@@ -115,6 +114,7 @@ def fit(
         float, typer.Option(help="How much the next step counts, from 0 to below 1.", rich_help_panel=Where)
     ] = 0.95,
     discount_prior: Annotated[str | None, typer.Option(help=PRIOR_HELP, rich_help_panel=Where)] = None,
+    depth: Annotated[int | None, typer.Option(help=DEPTH_HELP, rich_help_panel=Where)] = None,
     terminal: Annotated[
         list[str] | None, typer.Option(help="A state that ends an episode; may be repeated.", rich_help_panel=Where)
     ] = None,
@@ -235,7 +235,7 @@ def fit(
             check_covariates(model, method, reward, switches=switching is not None)
         motives = _switching(model, method, switching, switching_by)
         chosen_model = _model(model, prior, where, inverse_temperature, motives)
-        chosen_model = with_discount_prior(chosen_model, discount_prior)
+        chosen_model = with_depth(with_discount_prior(chosen_model, discount_prior), depth)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
