@@ -39,3 +39,8 @@ def with_depth(model: Any, depth: int | None) -> Any:
         raise InputError("--depth and --switching cannot be combined yet. Leave one of them out.")
     checked_depth(depth, "--depth")
     return replace(model, depth=depth)
+
+
+def depth_said(depth: int | None) -> str:
+    """The same as a clause."""
+    return "" if depth is None else f", looking {depth} step{'s' if depth > 1 else ''} ahead,"

@@ -12,7 +12,7 @@ from rich.console import Console
 from manymotives import inference
 from manymotives.commands.common import Speaker
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
-from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, with_depth, with_discount_prior
+from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.motives import lines as lines_of_motives
@@ -271,7 +271,7 @@ def fit(
             chosen_method = inference.suited(chosen_method, bound)
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
-            more_said = f"{_motives_said(motives)}{covariates_said(asked, chosen_model)}"
+            more_said = f"{depth_said(depth)}{_motives_said(motives)}{covariates_said(asked, chosen_model)}"
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
