@@ -14,28 +14,45 @@ import math
 
 import numpy as np
 
-from manymotives.jit import compiled, inner
+from manymotives.jit import compiled
 
 
 @compiled
 def plan_again_ahead(world, plans, is_soft, count):
     """As `warm_start.plan_again`. V_0, …, V_{n−1} are left in `plans.layers` [N, n, S]."""
-    q, value, actions, layers = plans.q, plans.value, plans.actions, plans.layers
-    num_states, depth = world.num_states, world.depth
+    indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
+    rewards, ratio, q, value, actions = plans.rewards, plans.ratio, plans.q, plans.value, plans.actions
+    layers, temperature, residual = plans.layers, plans.temperature, plans.residual
+    _, num_states, num_actions = q.shape
+    per_state, depth = rewards.shape[2], world.depth
     for n in range(count):
-        c = plans.temperature[n] if is_soft else 0.0
         for s in range(num_states):
             layers[n, 0, s] = 0.0
-        for k in range(1, depth):
-            for s in range(num_states):
-                _back_up(world, plans, n, s, k - 1, q, n, s)
-                layers[n, k, s] = _value(q, n, s, c)[0]
         size = 0.0
-        for s in range(num_states):
-            _back_up(world, plans, n, s, depth - 1, q, n, s)
-            value[n, s], actions[n, s], _ = _value(q, n, s, c)
-            size += abs(value[n, s])
-        plans.residual[n] = 0.0 if size < np.inf else np.inf
+        for k in range(1, depth + 1):
+            for s in range(num_states):
+                chosen, best = 0, -np.inf
+                for a in range(num_actions):
+                    pair = s * num_actions + a
+                    total = 0.0
+                    for i in range(indptr[pair], indptr[pair + 1]):
+                        total += probabilities[i] * layers[n, k - 1, indices[i]]
+                    total = rewards[n, s, a if per_state > 1 else 0] + ratio[n] * total
+                    q[n, s, a] = -np.inf if forbidden[pair] else total
+                    if q[n, s, a] > best:
+                        chosen, best = a, total
+                if is_soft:
+                    weight = 1.0
+                    for a in range(num_actions):
+                        if a != chosen and q[n, s, a] > -np.inf:
+                            weight += math.exp(temperature[n] * (q[n, s, a] - best))
+                    best += math.log(weight) / temperature[n]
+                if k < depth:
+                    layers[n, k, s] = best
+                else:
+                    value[n, s], actions[n, s] = best, chosen
+                    size += abs(best)
+        residual[n] = 0.0 if size < np.inf else np.inf
 
 
 @compiled
@@ -44,80 +61,58 @@ def adjoint_ahead(world, plans, policies, q_gradient, value_adjoint, count):
 
     So `value_adjoint` is 0. γ ∂f/∂γ, and ∂f/∂c by way of V, go into `plans.further` [N, 2].
     """
-    num_states, num_actions = world.num_states, world.num_actions
-    q, further = plans.q, plans.further
+    indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
+    rewards, ratio, q, layers, further = plans.rewards, plans.ratio, plans.q, plans.layers, plans.further
+    temperature, is_soft, depth = plans.temperature, world.is_soft, world.depth
+    _, num_states, num_actions = q.shape
+    per_state = rewards.shape[2]
     arrived, passed_on = np.zeros(num_states), np.zeros(num_states)  # w_k, w_{k−1}
-    lower = np.empty((1, 1, num_actions))  # Q_k of one state
+    below, share = np.empty(num_actions), np.empty(num_actions)  # Q_k and π_k of one state
     for n in range(count):
-        c = plans.temperature[n] if world.is_soft else 0.0
-        further[n, 0] = further[n, 1] = 0.0
+        by_discount, by_temperature = 0.0, 0.0
         for s in range(num_states):
-            passed_on[s] = value_adjoint[n, s] = 0.0
-        for s in range(num_states):
-            for a in range(num_actions):
-                _pass_on(world, plans, n, s, a, q_gradient[n, s, a], q[n, s, a], passed_on)
-        for k in range(world.depth - 1, 0, -1):
-            arrived, passed_on = passed_on, arrived
+            value_adjoint[n, s] = arrived[s] = 0.0
+        for k in range(depth, 0, -1):
             for s in range(num_states):
                 passed_on[s] = 0.0
             for s in range(num_states):
-                if arrived[s] == 0.0:
+                if k == depth:
+                    for a in range(num_actions):
+                        below[a], share[a] = q[n, s, a], q_gradient[n, s, a]
+                elif arrived[s] == 0.0:
                     continue
-                _back_up(world, plans, n, s, k - 1, lower, 0, 0)
-                value, chosen, weight = _value(lower, 0, 0, c)
-                if not world.is_soft:
-                    q_gradient[n, s, chosen] += arrived[s]
-                    _pass_on(world, plans, n, s, chosen, arrived[s], lower[0, 0, chosen], passed_on)
-                    continue
-                expected, best = 0.0, lower[0, 0, chosen]
+                else:
+                    chosen, best = 0, -np.inf
+                    for a in range(num_actions):
+                        pair = s * num_actions + a
+                        total = 0.0
+                        for i in range(indptr[pair], indptr[pair + 1]):
+                            total += probabilities[i] * layers[n, k - 1, indices[i]]
+                        total = rewards[n, s, a if per_state > 1 else 0] + ratio[n] * total
+                        below[a], share[a] = -np.inf if forbidden[pair] else total, 0.0
+                        if below[a] > best:
+                            chosen, best = a, total
+                    share[chosen] = 1.0
+                    if is_soft:
+                        weight, expected = 0.0, 0.0
+                        for a in range(num_actions):
+                            if below[a] > -np.inf:
+                                share[a] = math.exp(temperature[n] * (below[a] - best))
+                                weight += share[a]
+                                expected += share[a] * (below[a] - best)
+                        for a in range(num_actions):
+                            share[a] /= weight
+                        # Σ π Q − V, measured from the best
+                        gap = expected / weight - math.log(weight) / temperature[n]
+                        by_temperature += arrived[s] * gap / temperature[n]
+                    for a in range(num_actions):
+                        share[a] *= arrived[s]
+                        q_gradient[n, s, a] += share[a]
                 for a in range(num_actions):
-                    if lower[0, 0, a] > -np.inf:
-                        share = math.exp(c * (lower[0, 0, a] - best)) / weight
-                        expected += share * lower[0, 0, a]
-                        q_gradient[n, s, a] += arrived[s] * share
-                        _pass_on(world, plans, n, s, a, arrived[s] * share, lower[0, 0, a], passed_on)
-                further[n, 1] += arrived[s] * (expected - value) / c
-
-
-@inner
-def _pass_on(world, plans, n, s, a, flow, action_value, passed_on):
-    """A gradient in Q_k(s, a) goes on to V_{k−1} of where the action leads, and to the discount."""
-    if flow == 0.0:
-        return
-    indptr, indices, probabilities, rewards = world.indptr, world.indices, world.probabilities, plans.rewards
-    pair = s * world.num_actions + a
-    plans.further[n, 0] += flow * (action_value - rewards[n, s, a if rewards.shape[2] > 1 else 0])
-    for i in range(indptr[pair], indptr[pair + 1]):
-        passed_on[indices[i]] += plans.ratio[n] * probabilities[i] * flow
-
-
-@inner
-def _back_up(world, plans, n, s, k, into, i, j):
-    """Q_{k+1} of state s, from V_k, into `into[i, j]`."""
-    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
-    rewards, layers, ratio = plans.rewards, plans.layers, plans.ratio
-    per_state = rewards.shape[2]
-    for a in range(world.num_actions):
-        pair = s * world.num_actions + a
-        total = 0.0
-        for m in range(indptr[pair], indptr[pair + 1]):
-            total += probabilities[m] * layers[n, k, indices[m]]
-        into[i, j, a] = rewards[n, s, a if per_state > 1 else 0] + ratio[n] * total
-        if world.forbidden[pair]:
-            into[i, j, a] = -np.inf
-
-
-@inner
-def _value(q, i, j, c):
-    """V of action values q[i, j], the first best action, and, where c > 0 and V is soft, Σ exp(c (q − max q))."""
-    chosen = 0
-    for a in range(1, q.shape[2]):
-        if q[i, j, a] > q[i, j, chosen]:
-            chosen = a
-    best, weight = q[i, j, chosen], 1.0
-    if c == 0.0:
-        return best, chosen, weight
-    for a in range(q.shape[2]):
-        if a != chosen and q[i, j, a] > -np.inf:
-            weight += math.exp(c * (q[i, j, a] - best))
-    return best + math.log(weight) / c, chosen, weight
+                    if share[a] != 0.0:
+                        pair = s * num_actions + a
+                        by_discount += share[a] * (below[a] - rewards[n, s, a if per_state > 1 else 0])
+                        for i in range(indptr[pair], indptr[pair + 1]):
+                            passed_on[indices[i]] += ratio[n] * probabilities[i] * share[a]
+            arrived, passed_on = passed_on, arrived
+        further[n, 0], further[n, 1] = by_discount, by_temperature
