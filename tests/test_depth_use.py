@@ -39,8 +39,9 @@ def test_draws_are_saved_resumed_and_used_as_the_model_says(tmp_path):
     np.testing.assert_allclose(elsewhere["choice"], posterior.predictive_policies(), rtol=1e-9)
     assert record_of(model)["depth"] == 2
     assert "depth" not in record_of(mm.RewardPolicyModel())  # files of other models stay the same
+    known = replace(model, reward=mm.GaussianReward(mean=0.0, scale=1.0), sharing=mm.Separate())
     for method in (mm.EmpiricalBayes(draws=20), mm.NestedMonteCarlo(draws=20)):
-        assert mm.fit(model, SIX, choices, method, progress=False).model.depth == 2
+        assert mm.fit(known, SIX, choices, method, progress=False).model.depth == 2
 
 
 def test_the_report_says_how_many_steps_ahead_they_look(tmp_path):
