@@ -277,6 +277,11 @@ DATA = {
     "a learner with a discount": lambda: mm.simulate(
         CHAIN, np.ones(3), mm.worlds.ModelBasedLearner(), steps=2, discount=0.5
     ),
+    "a plan under a belief with a depth": lambda: mm.plan(VAGUE, np.ones(3), depth=2),
+    "a plan of no step": lambda: mm.plan(CHAIN, np.ones(3), depth=0),
+    "a plan of some steps in JAX": lambda: mm.plan(CHAIN, jnp.ones(3), depth=2),
+    "a plan of some steps that begins somewhere": lambda: mm.plan(CHAIN, np.ones(3), depth=2, start=[0, 0, 0]),
+    "a learner with a depth": lambda: mm.simulate(CHAIN, np.ones(3), mm.worlds.ModelBasedLearner(), steps=2, depth=2),
     "a plan under a belief in JAX": lambda: mm.plan(VAGUE, jnp.ones(3)),
     "no environments to plan with": lambda: mm.plan(VAGUE, np.ones(3), environments=0),
     "environments to plan with in words": lambda: mm.plan(VAGUE, np.ones(3), environments="many"),

@@ -9,7 +9,7 @@ import pandas as pd
 import manymotives as mm
 from error_gallery_data import CHAIN, CHAIN_DATA, VAGUE
 from manymotives.commands.covariates import Asked, asked_covariates, check_covariates, with_covariates
-from manymotives.commands.discount import with_discount_prior
+from manymotives.commands.discount import with_depth, with_discount_prior
 from manymotives.commands.inputs import Inputs
 from manymotives.inference.checks import check_state
 from manymotives.inference.mcmc.effects import EffectSampler
@@ -141,6 +141,9 @@ FORMULAS = {
     "a discount beside motives that switch": lambda: with_discount_prior(
         mm.RewardPolicyModel(switching=mm.Switching()), "9,1"
     ),
+    "a depth of MPO": lambda: with_depth(mm.PolicyOptimalityModel(), 3),
+    "a depth beside motives that switch": lambda: with_depth(mm.RewardPolicyModel(switching=mm.Switching()), 3),
+    "a depth of no step on the command line": lambda: with_depth(mm.RewardPolicyModel(), 0),
     "formulas of no table": lambda: asked_covariates(None, ["age"], None),
     "a scale of no effects": lambda: asked_covariates(None, None, 2.0),
     "a table that no formula uses": lambda: asked_covariates(SUBJECTS, None, None),

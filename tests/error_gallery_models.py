@@ -275,6 +275,16 @@ MODELS = {
     "a discount inferred where motives switch": lambda: mm.RewardPolicyModel(
         switching=mm.Switching(), discount=mm.Beta(alpha=2.0, beta=1.0)
     ),
+    "a depth in words": lambda: mm.RewardPolicyModel(depth="far"),
+    "a depth of no step": lambda: mm.RewardPolicyModel(depth=0),
+    "a depth where motives switch": lambda: mm.RewardPolicyModel(switching=mm.Switching(), depth=3),
+    "a depth where dynamics are not known": lambda: mm.fit(
+        mm.RewardPolicyModel(depth=3), mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), CHAIN_DATA
+    ),
+    "a depth on a device": lambda: fit(mm.RewardPolicyModel(depth=3), mm.HMC(device="cpu")),
+    "a profile of half a step": lambda: mm.profile(
+        mm.RewardPolicyModel(), CHAIN, CHAIN_DATA, "depth", [1, 1.5, 2], progress=False
+    ),
     "a profile of MPO": lambda: mm.profile(mm.PolicyOptimalityModel(), CHAIN, CHAIN_DATA),
     "a profile of motives that switch": lambda: mm.profile(
         mm.RewardPolicyModel(switching=mm.Switching()), CHAIN, CHAIN_DATA

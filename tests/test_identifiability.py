@@ -1,6 +1,5 @@
 """What no choice can show: against policies computed by plain loops, built cases, and what a fit makes of it."""
 
-import importlib
 import itertools
 import json
 import re
@@ -11,12 +10,12 @@ import scipy.sparse as sp
 import xarray as xr
 
 import manymotives as mm
+from manymotives.planning import potentials
 from manymotives.posterior.canonical import in_unit_range
 from oracles import best_by_value_iteration, soft_by_value_iteration
 from oracles_worlds import random_problem
 from places import HOUSE, TRIANGLE
 
-identifiability_module = importlib.import_module("manymotives.planning.identifiability")  # a function has its name too
 MAZE = mm.worlds.Labyrinth(levels=2)
 EVEN = np.array([1, 0, 0, 1, 1, 1, 1, 0], dtype=bool)  # levels 0 and 2; home lies one step before level 0
 
@@ -355,10 +354,10 @@ def rooms(*sides, weak=0.0):
 def test_sparse_factors_find_what_dense_algebra_finds(sides, monkeypatch):
     env = rooms(*sides)
     with_factors = mm.identifiability(env)
-    monkeypatch.setattr(identifiability_module, "SPARSE", 10**9)
-    identifiability_module._potentials.cache_clear()
+    monkeypatch.setattr(potentials, "SPARSE", 10**9)
+    potentials.potentials_of.cache_clear()
     dense = mm.identifiability(env)
-    identifiability_module._potentials.cache_clear()
+    potentials.potentials_of.cache_clear()
     assert with_factors.directions.shape[1] == dense.directions.shape[1] == len(sides)
     np.testing.assert_array_equal(with_factors.groups, dense.groups)
     # both span the same: projections on one leave nothing of the other
@@ -368,10 +367,10 @@ def test_sparse_factors_find_what_dense_algebra_finds(sides, monkeypatch):
 
 def test_sparse_factors_leave_open_what_they_cannot_decide():
     many = rooms(*[8] * 10)
-    rows, _ = identifiability_module._differences(many, np.ones(many.num_states, dtype=bool))
-    assert identifiability_module._sparse_null_space(rows) is None  # ten potentials
-    rows, _ = identifiability_module._differences(rooms(20, 15, weak=1e-5), np.ones(625, dtype=bool))
-    assert identifiability_module._sparse_null_space(rows) is None  # one, and another nearly
+    rows, _ = potentials.differences_of(many, np.ones(many.num_states, dtype=bool))
+    assert potentials._sparse_null_space(rows) is None  # ten potentials
+    rows, _ = potentials.differences_of(rooms(20, 15, weak=1e-5), np.ones(625, dtype=bool))
+    assert potentials._sparse_null_space(rows) is None  # one, and another nearly
 
 
 def test_ten_thousand_states_are_looked_at_in_full():

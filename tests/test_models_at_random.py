@@ -58,6 +58,13 @@ def test_every_method_on_a_model_at_random_whose_discount_is_inferred(index):
     assert not zoo.is_bad(record), zoo.described(record)
 
 
+@pytest.mark.parametrize("index", [249, *(pytest.param(n, marks=pytest.mark.long) for n in range(253, 329, 4))])
+def test_every_method_on_a_model_at_random_that_looks_some_steps_ahead(index):
+    assert specimen(SEED, index).model.depth is not None
+    record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
+    assert not zoo.is_bad(record), zoo.described(record)
+
+
 @pytest.mark.parametrize("index", [17, *(pytest.param(n, marks=pytest.mark.long) for n in (2, *range(40, 70)))])
 def test_chains_around_a_laplace_approximation_on_a_model_at_random(index):
     size = SHORT if index < 40 else SHORT | {"chains": 4, "draws": 600, "thin": 2}

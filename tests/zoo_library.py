@@ -31,7 +31,8 @@ def library_model(model: Model) -> Any:
         reward = mm.GaussianReward(features=model.features, mean=prior(first), scale=prior(second), on=model.on)
     rule = mm.SoftOptimal if model.foresees_errors else mm.Softmax
     choice = rule(inverse_temperature=prior(model.inverse_temperature), lapse=prior(model.lapse))
-    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)(), discount=prior(model.discount))
+    ahead: Any = {"discount": prior(model.discount), "depth": model.depth}
+    return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)(), **ahead)
 
 
 def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -> Any:

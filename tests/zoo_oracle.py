@@ -2,8 +2,9 @@
 
 Plain NumPy and SciPy, from the definitions in the documentation; nothing of the library is imported. Optimal values
 are found by enumeration of all deterministic policies, soft-optimal ones by Newton's method on the soft Bellman
-equation; where discounts are inferred, both by `oracle_discount`. Densities are those of unconstrained coordinates (log
-x for positive x, logit x for x in (0, 1)), in centred form.
+equation; where discounts are inferred, both by `oracle_discount`; where agents look some steps ahead, by backward
+induction. Densities are those of unconstrained coordinates (log x for positive x, logit x for x in (0, 1)), in centred
+form.
 """
 
 import itertools
@@ -105,6 +106,17 @@ class World:
                 break
         return improved(values)[0]
 
+    def scaled_values_ahead(self, scaled: np.ndarray, discounts: np.ndarray, soft: bool, depth: int) -> np.ndarray:
+        """c Q_n [B, S, A] from c r [B, S, A], of those who look n steps ahead; −∞ where an action does not exist."""
+        end = np.where(self.is_terminal, scaled[:, :, 0], 0.0)
+        values, found = np.zeros_like(end), scaled
+        for _ in range(depth):
+            later = np.einsum("sat,bt->bsa", self.transitions, values)
+            found = np.where(self.available, scaled + discounts[:, None, None] * later, -np.inf)
+            best = special.logsumexp(found, axis=2) if soft else found.max(axis=2)
+            values = np.where(self.is_terminal, end, best)
+        return found
+
     def _backup(self, rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
         later = np.einsum("sat,bt->bsa", self.transitions, values)
         return np.where(self.available, rewards + self.discount * later, -np.inf)
@@ -116,9 +128,14 @@ class World:
         lapses: np.ndarray,
         foresees_errors: bool,
         discounts: np.ndarray | None = None,  # [B] instead of the world's
+        depth: int | None = None,  # steps ahead; None: for ever
     ) -> tuple[np.ndarray, np.ndarray]:
         """log π [B, S, A], and by how much rounding alone may change each of them [B]."""
-        if discounts is not None:
+        if depth is not None:
+            own = np.full(len(rewards), self.discount) if discounts is None else discounts
+            scaled = rewards * inverse_temperatures[:, None, None]
+            scaled = self.scaled_values_ahead(scaled, own, foresees_errors, depth)
+        elif discounts is not None:
             scaled = rewards * inverse_temperatures[:, None, None]
             scaled = scaled_action_values(self.transitions, discounts, scaled, foresees_errors, self.available)
         elif foresees_errors:
@@ -149,6 +166,7 @@ class Model:
     lapse: Any
     sharing: str
     discount: Any = None  # a Distribution, or None: the world's
+    depth: int | None = None  # how many steps ahead tasks look; None: for ever
 
     @property
     def is_dirichlet(self) -> bool:
@@ -282,6 +300,7 @@ def log_likelihoods(
         draws.lapses.ravel(),
         model.foresees_errors,
         None if draws.discounts is None else draws.discounts.ravel(),
+        model.depth,
     )
     owner = np.zeros_like(owner) if tasks == 1 else owner
     log_policy = log_policy.reshape(size, tasks, *counts.shape[1:])[:, owner]

@@ -14,6 +14,7 @@ from zoo_checks import Data
 from zoo_oracle import Distribution, Draws, Model, World, num_coordinates, prior_draws, rewards_of_pairs
 
 FIRST_DISCOUNT = 120  # from this number on, a quarter of models infer it; those before stay as they were
+FIRST_DEPTH = 240  # from this number on, a quarter of models, others than those, look some steps ahead
 SPREADS = (0.0, 0.0, 0.0, 0.01, 0.1, 1.0)  # between tasks; subjects who are alike are the ordinary case
 TEMPERATURES = (0.5, 1.0, 3.0, 8.0)  # inverse ones
 CHOICES = (1, 2, 5, 20, 60, 60, 150, 400)  # of a task
@@ -48,11 +49,12 @@ class Specimen:
         rule = "SoftOptimal" if model.foresees_errors else "Softmax"
         states, actions = self.world.available.shape
         ends = f", {self.world.is_terminal.sum()} terminal" if self.world.is_terminal.any() else ""
+        ahead = "" if model.depth is None else f", {model.depth} steps ahead"
         return (
             f"{reward}({parameters}{features}) on {model.on}, {rule}(c={model.inverse_temperature!r}, "
             f"lapse={model.lapse!r}), {model.sharing}; {states} states{ends}, {actions} actions, γ = "
-            f"{model.discount or self.world.discount}; {self.num_tasks} tasks, {int(data.counts.sum())} choices, "
-            f"spread {self.spread}"
+            f"{model.discount or self.world.discount}{ahead}; {self.num_tasks} tasks, {int(data.counts.sum())} "
+            f"choices, spread {self.spread}"
         )
 
 
@@ -66,6 +68,10 @@ def specimen(seed: int, index: int, gaussian: bool = False, several: bool = Fals
     model = _model(rng, world, gaussian)
     if index >= FIRST_DISCOUNT and index % 4 == 0 and not gaussian:
         model = replace(model, discount=_discount(np.random.default_rng([seed, index, 1])))
+    if index >= FIRST_DEPTH and index % 4 == 1 and not gaussian:
+        of_depth = np.random.default_rng([seed, index, 2])
+        discount = _discount(of_depth) if of_depth.random() < 0.4 else None
+        model = replace(model, depth=int(of_depth.integers(1, 6)), discount=discount)
     num_tasks = int(rng.integers(1, 7))
     spread = float(rng.choice(SPREADS))
     truth = _truth(rng, world, model, num_tasks, spread)
@@ -75,6 +81,7 @@ def specimen(seed: int, index: int, gaussian: bool = False, several: bool = Fals
         truth.lapses[0],
         model.foresees_errors,
         None if truth.discounts is None else truth.discounts[0],
+        model.depth,
     )
     episodes: list[tuple[int, list[int], list[int]]] = []
     may_idle = num_tasks > 1 and model.sharing != "Separate"  # where nothing could be said of a task without choices

@@ -56,7 +56,7 @@ class SwitchingSpecimen:
 def switching_specimen(seed: int, index: int) -> SwitchingSpecimen:
     """Number `index` of the zoo with this seed."""
     base, rng = specimen(seed, index), np.random.default_rng([seed, index, 7])
-    base = replace(base, model=replace(base.model, discount=None))  # not inferred where motives switch
+    base = replace(base, model=replace(base.model, discount=None, depth=None))  # neither where motives switch
     gaps, missing, short = rng.choice([0.0, 0.1]), rng.choice([0.0, 0.0, 0.2]), rng.random() < 0.2
     rows: list[tuple[int, int, int, int, int]] = []
     most = -(-MOST_CHOICES // base.num_tasks)

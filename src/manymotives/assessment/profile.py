@@ -26,10 +26,12 @@ from manymotives.inference.empirical_bayes import climb
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.chains import starting_point
 from manymotives.models import RewardPolicyModel, Target
+from manymotives.planning.finite_horizon import checked_depth
 from manymotives.planning.problem import check_known
 
-PARAMETERS = ("discount", "inverse_temperature", "lapse")
+PARAMETERS = ("discount", "depth", "inverse_temperature", "lapse")
 CRITERIA = ("evidence", "likelihood")
+DEPTHS = (1, 2, 3, 5, 10)  # steps ahead, unless others are asked for
 DROP = 1.92  # half of 3.84
 FLAT = 1e6  # the scale of a prior that says nothing
 
@@ -52,6 +54,8 @@ class Profile:
         """Between which values the profile is within 1.92 of its largest, as far as the grid goes."""
         value, relative = self.table["value"].to_numpy(), self.table["relative"].to_numpy()
         inside = np.flatnonzero(relative >= -DROP)
+        if self.parameter == "depth":  # between whole numbers there is nothing
+            return float(value[inside[0]]), float(value[inside[-1]])
         ends = []
         for inner, outer in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
             if not 0 <= outer < len(value) or not np.isfinite(relative[outer]):
@@ -65,7 +69,9 @@ class Profile:
     def is_bounded(self) -> tuple[bool, bool]:
         """Whether choices exclude the smallest value of the grid, and the largest."""
         relative = self.table["relative"].to_numpy()
-        return bool(relative[0] < -DROP), bool(relative[-1] < -DROP)
+        below, above = bool(relative[0] < -DROP), bool(relative[-1] < -DROP)
+        is_least = self.parameter == "depth" and self.table["value"].iloc[0] == 1  # there is no smaller one to exclude
+        return below or (is_least and above), above
 
     @property
     def identified(self) -> bool:
@@ -76,6 +82,8 @@ class Profile:
         word, (low, high) = self.parameter.replace("_", " "), self.interval
         article = "an" if word[0] in "aeiou" else "a"
         below, above = self.is_bounded
+        if below and above and low == high:
+            return f"Choices speak for {article} {word} of {low:.3g}."
         if below and above:
             return f"Choices speak for {article} {word} from {low:.3g} to {high:.3g}; best {self.best:.3g}."
         if not below and not above:
@@ -109,9 +117,10 @@ def profile(
     Parameters
     ----------
     parameter
-        "discount", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
+        "discount", "depth", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
     grid
-        At least three values, from the smallest to the largest. None, of the discount: .05, .1, …, .95, .99.
+        At least three values, from the smallest to the largest. None, of the discount: .05, .1, …, .95, .99; of the
+        depth: 1, 2, 3, 5, 10.
     criterion
         "evidence": all else is integrated out, by a normal approximation around its mode. "likelihood": all else is
         maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
@@ -138,6 +147,8 @@ def _held(model: RewardPolicyModel, parameter: str, value: float) -> RewardPolic
     """The same model with a number for one parameter."""
     if parameter == "discount":
         return replace(model, discount=value)
+    if parameter == "depth":
+        return replace(model, depth=int(value))
     return replace(model, choice=replace(model.choice, **{parameter: value}))
 
 
@@ -204,10 +215,13 @@ def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarra
             raise InputError(f"profile: {word} must be {names}; found {quoted(given)}.")
     if grid is None and parameter == "discount":
         return np.append(np.arange(1, 20) * 0.05, 0.99)
+    grid = DEPTHS if grid is None and parameter == "depth" else grid
     try:
         values = np.asarray(grid, dtype=float)
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.ndim != 1 or len(values) < 3 or not (np.diff(values) > 0).all():
         raise InputError(f"profile: grid must be three numbers or more, each above the last; found {quoted(grid)}.")
+    for value in values if parameter == "depth" else ():
+        checked_depth(int(value) if value.is_integer() else float(value), "profile: a depth")
     return values

@@ -134,13 +134,13 @@ def recover(
         discount = None if discount is None else np.repeat(discount, len(names))
     rule = type(model.choice)(inverse_temperature=temperature, lapse=lapse)
     sizes: Any = {"steps": steps, "episodes": episodes, "seed": seed, "tasks": names}
-    demonstrations = simulate(place, true, rule, **sizes, on=on, discount=discount)
+    demonstrations = simulate(place, true, rule, **sizes, on=on, discount=discount, depth=model.depth)
     posterior = fit(model, place, demonstrations, method, seed=seed, progress=progress)
     smoothed = demonstrations.counts + place.available
     smoothed = smoothed / np.maximum(smoothed.sum(axis=2, keepdims=True), 1)
     policies = {
         "inferred": posterior.policies().values,
-        "demonstrator": rule.policies(place, true, on=on, discount=discount),
+        "demonstrator": rule.policies(place, true, on=on, discount=discount, depth=model.depth),
         "copied": smoothed,
     }
     losses = {name: loss(place, policy, true, on=on, discount=discount) for name, policy in policies.items()}

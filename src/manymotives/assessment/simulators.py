@@ -76,7 +76,7 @@ def _reward_policy(
         true = origin.environment if belief is None else belief.environment(moves)
         rewards = origin.rewards(u[0])
         sizes: Any = {"steps": steps, "episodes": episodes, "seed": seed}
-        demonstrations = simulate(true, rewards, rule, **sizes, on=origin.on, discount=own)
+        demonstrations = simulate(true, rewards, rule, **sizes, on=origin.on, discount=own, depth=origin.depth)
         dynamics = known if belief is None else belief.after(demonstrations)
         target = model.target(dynamics, names, demonstrations.counts.astype(float))
         draws = sample(method, target, seed=seed)

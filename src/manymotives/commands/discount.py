@@ -1,4 +1,4 @@
-"""`--discount-prior` on the command line: a prior of how far ahead subjects look, read and put into a model."""
+"""`--discount-prior` and `--depth` on the command line: how far ahead subjects look, read and put into a model."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 from manymotives.errors import InputError, quoted
 from manymotives.models import RewardPolicyModel
 from manymotives.models.priors import Beta
+from manymotives.planning.finite_horizon import checked_depth
 
-HELP = "Infer how far ahead each subject looks: ALPHA,BETA of a Beta prior of its discount, such as 9,1."
+PRIOR_HELP = "Infer how far ahead each subject looks: ALPHA,BETA of a Beta prior of its discount, such as 9,1."
+DEPTH_HELP = "How many steps ahead subjects look, if not for ever: 1 is myopic."
 
 
 def with_discount_prior(model: Any, text: str | None) -> Any:
@@ -25,3 +27,20 @@ def with_discount_prior(model: Any, text: str | None) -> Any:
     if not (0 < alpha < float("inf") and 0 < beta < float("inf")):
         raise InputError(f"--discount-prior must be two positive numbers, such as 9,1; found {quoted(text)}.")
     return replace(model, discount=Beta(alpha=alpha, beta=beta))
+
+
+def with_depth(model: Any, depth: int | None) -> Any:
+    """The model of subjects who look so many steps ahead, where that was asked for."""
+    if depth is None:
+        return model
+    if not isinstance(model, RewardPolicyModel):
+        raise InputError("--depth is not for the model mpo. Choose mrp, rp or separate.")
+    if model.switching is not None:
+        raise InputError("--depth and --switching cannot be combined yet. Leave one of them out.")
+    checked_depth(depth, "--depth")
+    return replace(model, depth=depth)
+
+
+def depth_said(depth: int | None) -> str:
+    """The same as a clause."""
+    return "" if depth is None else f", looking {depth} step{'s' if depth > 1 else ''} ahead,"

@@ -12,8 +12,7 @@ from rich.console import Console
 from manymotives import inference
 from manymotives.commands.common import Speaker
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
-from manymotives.commands.discount import HELP as PRIOR_HELP
-from manymotives.commands.discount import with_discount_prior
+from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_found, mixture_said
@@ -111,6 +110,7 @@ def fit(
         float, typer.Option(help="How much the next step counts, from 0 to below 1.", rich_help_panel=Where)
     ] = 0.95,
     discount_prior: Annotated[str | None, typer.Option(help=PRIOR_HELP, rich_help_panel=Where)] = None,
+    depth: Annotated[int | None, typer.Option(help=DEPTH_HELP, rich_help_panel=Where)] = None,
     terminal: Annotated[
         list[str] | None, typer.Option(help="A state that ends an episode; may be repeated.", rich_help_panel=Where)
     ] = None,
@@ -238,7 +238,7 @@ def fit(
         switches = asked_switching(model, method, switching, switching_by)
         shared = asked_mixture(model, method, prior, motives, spread, by)
         chosen_model = _model(model, prior, where, inverse_temperature, switches, shared or SHARING.get(model))
-        chosen_model = with_discount_prior(chosen_model, discount_prior)
+        chosen_model = with_depth(with_discount_prior(chosen_model, discount_prior), depth)
         settings = {"draws": draws, "chains": chains, "warmup": warmup, "thin": thin, "max_rounds": max_rounds}
         chosen_method = _method(model, method, **settings)
         if not dry_run:
@@ -275,7 +275,8 @@ def fit(
             chosen_method = inference.suited(chosen_method, bound)
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
-            more_said = f"{switching_said(switches)}{mixture_said(shared)}{covariates_said(asked, chosen_model)}"
+            more_said = f"{depth_said(depth)}{switching_said(switches)}{mixture_said(shared)}"
+            more_said += covariates_said(asked, chosen_model)
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")

@@ -77,8 +77,9 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
     reward
         A `GaussianReward(features=…)` where rewards are weighted sums of features.
     """
-    visited = None
+    visited, depth = None, None
     if isinstance(environments, Posterior):
+        depth = environments.model.depth
         reward, visited = environments.model.reward, environments.demonstrations.visits.sum(axis=0)
         environments = environments.environment
     union = environment_of(environments)
@@ -96,8 +97,8 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
     width = 1 if on == "state" else union.num_actions
     nulls = []
     for m in range(len(union.members)):
-        nulls.append(_null_space(union, np.repeat(union.member == m, width), spread, on, visited))
-    together = _null_space(union, np.ones(len(spread), dtype=bool), spread, on, visited)
+        nulls.append(_null_space(union, np.repeat(union.member == m, width), spread, on, visited, depth))
+    together = _null_space(union, np.ones(len(spread), dtype=bool), spread, on, visited, depth)
     inside = np.array([_inside(union, m, own, spread, made_of is not None) for m in range(len(nulls))])
     return Identification(
         environments=union.names,
@@ -147,11 +148,13 @@ def _spreads(posterior: Posterior) -> pd.DataFrame:
     return pd.DataFrame({cell: values[cell].values, "prior_sd": before.values, "sd": after.values})
 
 
-def _null_space(union: Environments, rows: np.ndarray, spread: np.ndarray, on: str, visited: Any) -> np.ndarray:
+def _null_space(
+    union: Environments, rows: np.ndarray, spread: np.ndarray, on: str, visited: Any, depth: int | None
+) -> np.ndarray:
     """[K, n] directions of coordinates that no choice in these cells can show: elsewhere rewards are nothing."""
     features = spread * rows[:, None]
     shaped = features if on == "state" else features.reshape(union.num_states, union.num_actions, -1)
-    return identifiability(union, on=on, features=shaped, visited=visited).weights
+    return identifiability(union, on=on, features=shaped, visited=visited, depth=depth).weights
 
 
 def _groups(null: np.ndarray) -> np.ndarray:

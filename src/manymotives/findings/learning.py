@@ -203,7 +203,7 @@ def _middling_plans(posterior: Posterior) -> Callable[[np.ndarray, np.ndarray | 
     own = posterior.mean_discounts()
     if own is None:
         return None
-    known: Any = {"on": posterior.model.reward.on, "discount": float(np.median(own))}
+    known: Any = {"on": posterior.model.reward.on, "discount": float(np.median(own)), "depth": posterior.model.depth}
     return lambda rewards, soft: plan(posterior.environment, rewards, inverse_temperature=soft, **known)
 
 

@@ -71,7 +71,7 @@ def sampler_signature() -> tuple[Any, ...]:
     whole, wholes = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
     examples = (
         np.random.default_rng(0),
-        World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination()),
+        World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination(), 0, False),
         target.layout.copied(),
         Data(three, one, one, two, proposal_log_likelihoods=0, log_density_and_gradient=0),
         State(two, two, three, two, wholes, one, two, two, two),

@@ -72,6 +72,8 @@ class HMC(Recorded):
             check_moves_rewards_alone(self, target)
             if target.layout.smooth.exist:
                 raise InputError("HMC: SmoothReward() is not for devices yet. Use device=None.")
+            if target.depth is not None:
+                raise InputError("HMC: agents who look some steps ahead are not for devices yet. Use device=None.")
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:

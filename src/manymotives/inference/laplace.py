@@ -5,7 +5,8 @@
 With logits ℓ = c Q and one policy π (greedy, or soft), dQ/dρ = K_π = E + γ P (I − γ P_π)⁻¹ (E spreads a state's reward
 over its actions; on pairs K_π = I + γ P (I − γ P_π)⁻¹ Π), so that dℓ/du = c K_π dρ/du, and dℓ/d log c = c K_π ρ. The
 Fisher information is never negative, as the curvature of the likelihood may be. In the discount's logit
-dℓ = (1 − γ) c K_π x, with x = Q − ρ on pairs, as if that were a reward.
+dℓ = (1 − γ) c K_π x, with x = Q − ρ on pairs, as if that were a reward. Where agents look n steps ahead K_π is a sum of
+n terms, by as many backups: each step has a policy of its own.
 """
 
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from manymotives.data.environment import Environment
 from manymotives.families import BETA, GAMMA, HALF_NORMAL, log_density_all
 from manymotives.models import Target
 from manymotives.planning.compiled import suits
+from manymotives.planning.finite_horizon import backups
 from manymotives.planning.sparse import systems_of
 
 STEPS = 60
@@ -176,7 +178,10 @@ def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndar
 
     # only states in which somebody chose are informative
     visited = np.flatnonzero((counts.sum(axis=(0, 2)) > 0) & (environment.available.sum(axis=1) > 1))
-    slopes = _logit_slopes(target, u, owner, rewards, found.q, followed, visited)  # [M, visited, A, D]
+    if target.depth is None:
+        slopes = _logit_slopes(target, u, owner, rewards, found.q, followed, visited)  # [M, visited, A, D]
+    else:
+        slopes = _logit_slopes_ahead(target, u, owner, rewards, visited)
     logits = temperature[:, None, None, None] * slopes
     exists, intended, counts = exists[:, visited], intended[:, visited], counts[:, visited]
     share = lapse[:, None, None]
@@ -223,8 +228,43 @@ def _logit_slopes(
         here = np.concatenate([here, later[..., None]], axis=3)
         received = np.concatenate([received, (followed * later).sum(axis=2)[..., None]], axis=2)
     future = _futures(environment, discounts, followed, np.ascontiguousarray(received), visited)
-    total = here[:, visited] + future.reshape(len(u), len(visited), num_actions, received.shape[2])
-    slopes = np.zeros((len(u), len(visited), num_actions, u.shape[1]))
+    return _placed(target, u, here[:, visited] + future.reshape(len(u), len(visited), num_actions, received.shape[2]))
+
+
+def _logit_slopes_ahead(
+    target: Target, u: np.ndarray, owner: np.ndarray, rewards: np.ndarray, visited: np.ndarray
+) -> np.ndarray:
+    """The same of Q_n, where agents look n steps ahead: dQ_k = x + γ P dV_{k−1}, dV_k = Σ π_k dQ_k."""
+    assert target.depth is not None
+    environment, layout = target.environment, target.layout
+    num_states, num_actions = environment.num_states, environment.num_actions
+    directions = target.reward_derivatives(u, rewards)
+    stacked = np.concatenate([directions, rewards.reshape(len(u), -1, 1)], axis=2)  # the last column is ρ itself
+    here = stacked.reshape(len(u), num_states, -1, stacked.shape[2])
+    on_pairs = rewards.reshape(len(u), num_states, -1)
+    own, soft = target.discounts(u, owner), target.felt_temperatures(u, owner) if layout.is_soft else None
+    discount = np.full(len(u), environment.discount) if own is None else own
+    values: np.ndarray | None = None
+    for q in backups(environment, on_pairs, soft, own, target.depth):
+        total = np.broadcast_to(here, (*q.shape, here.shape[3]))
+        if own is not None:
+            later = (1 - own)[:, None, None] * np.where(np.isfinite(q), q - on_pairs, 0.0)
+            total = np.concatenate([total, later[..., None]], axis=3)
+        if values is not None:
+            moved = environment.matrix @ values.transpose(1, 0, 2).reshape(num_states, -1)
+            moved = moved.reshape(num_states, num_actions, len(u), -1).transpose(2, 0, 1, 3)
+            total = total + discount[:, None, None, None] * moved
+        above = q - q.max(axis=2, keepdims=True)
+        with np.errstate(over="ignore"):  # of what does not exist, or is never done at this temperature
+            weight = np.exp(soft[:, None, None] * above) if soft is not None else np.eye(num_actions)[q.argmax(axis=2)]
+        values = np.einsum("msa,msak->msk", weight / weight.sum(axis=2, keepdims=True), total)
+    return _placed(target, u, total[:, visited])
+
+
+def _placed(target: Target, u: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Slopes by rewards, by ρ itself and by the discount's logit, in the places of coordinates."""
+    layout, size = target.layout, target.layout.num_rewards
+    slopes = np.zeros((*total.shape[:3], u.shape[1]))
     slopes[..., :size] = total[..., :size]
     if layout.temperature >= 0:
         slopes[..., layout.temperature] = total[..., size]

@@ -19,8 +19,13 @@ from manymotives.planning import reliable_plan
 class ChoiceRule(Protocol):
     """Anything that turns rewards into a stationary policy."""
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
-        """π(a|s) for each reward of the batch, [..., S, A]; `discount`: one for each, or None, the environment's."""
+    def policies(
+        self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
+    ) -> Any:
+        """π(a|s) for each reward of the batch, [..., S, A].
+
+        `discount`: one for each, or None, the environment's. `depth`: how many steps ahead agents look; None: for ever.
+        """
         ...
 
 
@@ -45,9 +50,11 @@ class Softmax(Recorded):
     def __post_init__(self) -> None:
         _check_rule(self, minimum=0.0)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
+    def policies(
+        self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
+    ) -> Any:
         temperature, lapse = _numbers(self)
-        q = reliable_plan(environment, rewards, on=on, discount=discount).q
+        q = reliable_plan(environment, rewards, on=on, discount=discount, depth=depth).q
         xp: Any = jnp if isinstance(q, jax.Array) else np
         exists = xp.isfinite(q)
         c = xp.asarray(temperature, dtype=q.dtype)[..., None, None]
@@ -75,9 +82,12 @@ class SoftOptimal(Recorded):
     def __post_init__(self) -> None:
         _check_rule(self, minimum=np.finfo(float).tiny)
 
-    def policies(self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None) -> Any:
+    def policies(
+        self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
+    ) -> Any:
         temperature, lapse = _numbers(self)
-        found = reliable_plan(environment, rewards, on=on, inverse_temperature=temperature, discount=discount)
+        how: Any = {"inverse_temperature": temperature, "discount": discount, "depth": depth}
+        found = reliable_plan(environment, rewards, on=on, **how)
         xp: Any = jnp if isinstance(found.q, jax.Array) else np
         return _with_lapses(found.policy, xp.isfinite(found.q), lapse)
 

@@ -68,6 +68,11 @@ class Model(Recorded, ABC):
         return ()
 
     @property
+    def depth(self) -> int | None:
+        """How many steps ahead tasks look; None: for ever."""
+        return None
+
+    @property
     def is_pooled(self) -> bool:
         return isinstance(self.sharing, Pooled)
 

@@ -7,7 +7,7 @@ c_m | h ~ Gamma(g1, g2)   how consistently it acts on it (section 3.1)
 a_t | s_t ~ Softmax(c_m Q*_{ρ_m, γ_m}(s_t, ·))
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments
 from manymotives.errors import InputError, quoted
+from manymotives.io.records import ADDED_LATER
 from manymotives.models.assignment import Assignment
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.coordinates import RewardCoordinates, coordinates_of
@@ -35,6 +36,7 @@ from manymotives.models.smooth import SmoothReward
 from manymotives.models.smooth_scales import NOT_SMOOTH, SmoothScales
 from manymotives.models.switching import Switching
 from manymotives.models.target import FIXED, ParameterLayout, Target, check_everyone_chose, checked_choices
+from manymotives.planning.finite_horizon import checked_depth
 
 RESIDUAL = ""  # instead of a name: no formula is for it
 FURTHER = ("discount", "inverse_temperature", "lapse")  # coordinates behind rewards, in their order
@@ -62,6 +64,9 @@ class RewardPolicyModel(Model):
         How far ahead agents look. None: the environment's discount, which counts as known. A number: that instead. A
         prior, such as `Beta(alpha=9.0, beta=1.0)`, possibly with priors inside: one is inferred for each task, between
         1e-6 and 1 − 1e-6.
+    depth
+        How many steps ahead agents look. None: for ever, each step counting less by the discount. A whole number n:
+        the n next steps count, by the discount, and nothing after them; at every step anew. 1: they are myopic.
     """
 
     reward: Any = DirichletReward()
@@ -69,6 +74,7 @@ class RewardPolicyModel(Model):
     sharing: Any = Hierarchical()
     switching: Switching | None = None
     discount: Any = None
+    depth: int | None = field(default=None, metadata=ADDED_LATER)
 
     target_type: ClassVar[type] = Target
 
@@ -87,6 +93,11 @@ class RewardPolicyModel(Model):
             )
         if self.is_mixture:
             self._check_mixture()
+        checked_depth(self.depth, "RewardPolicyModel: depth")
+        if self.depth is not None and self.switching is not None:
+            raise InputError(
+                "RewardPolicyModel: a depth cannot be combined with motives that switch yet. Leave out one of them."
+            )
         if self.infers_discount:
             check_parameter(self.discount, "RewardPolicyModel: discount", "unit", levels=2)
             if self.switching is not None:
@@ -122,6 +133,11 @@ class RewardPolicyModel(Model):
 
     def environment_of(self, environment: EnvironmentOrBelief) -> EnvironmentOrBelief:
         """The environment, with the discount that is known better."""
+        if self.depth is not None and not isinstance(environment, Environment):
+            raise InputError(
+                "RewardPolicyModel: a depth needs a known environment: take the belief's mean (belief.mean, or "
+                "--plug-in on the command line), or leave out the depth."
+            )
         if self.discount is None:
             return environment
         if not isinstance(environment, Environment):
@@ -144,9 +160,10 @@ class RewardPolicyModel(Model):
 
     @property
     def abbreviation(self) -> str:
-        """As the paper calls it, whether it has covariates, and how many motives it switches between."""
+        """As the paper calls it, whether it has covariates, its depth, and how many motives it switches between."""
         paper = {Pooled: "RP", Separate: "RP, each alone", Hierarchical: "MRP", Mixture: "mixture"}[type(self.sharing)]
         paper = f"{paper}, covariates" if self.has_covariates else paper
+        paper = paper if self.depth is None else f"{paper}, depth {self.depth}"
         return paper if self.switching is None else f"{paper}, {self.switching.number_said} motives"
 
     @property
@@ -157,6 +174,11 @@ class RewardPolicyModel(Model):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the model alone cannot tell apart, whatever the data."""
+        if self.depth == 1 and self.reward.on == "state":
+            return (
+                "with depth=1 agents see the reward of the state they are in, which is the same for every action: "
+                "choices say nothing about rewards on states. Use depth=2, or rewards on pairs (on='state_action').",
+            )
         if isinstance(self.inverse_temperature, Prior) and self.reward.link != NORMALISED:
             return (
                 f"{type(self.reward).__name__} has a scale of its own and the inverse temperature is inferred as well: "
@@ -248,6 +270,7 @@ class RewardPolicyModel(Model):
             belief=belief,
             effects=self._effects(tasks, names, belief),
             partitions=self._partitions(tasks, belief),
+            depth=self.depth,
         )
 
     def _names_of_coordinates(self, rewards: RewardCoordinates, places: dict[str, int]) -> list[str]:

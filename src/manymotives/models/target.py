@@ -91,6 +91,7 @@ class Target:
     effects: Effects | None = None  # of covariates: tasks' u is then what the population says and what these add
     assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
     partitions: Partitions | None = None  # where tasks share motives
+    depth: int | None = None  # how many steps ahead tasks look; None: for ever
 
     @property
     def num_tasks(self) -> int:
@@ -235,8 +236,7 @@ class Target:
         for begin in range(0, len(u), step):
             part = slice(begin, begin + step)
             temperature, lapse = self.felt_temperatures(u[part], owner[part]), self.lapses(u[part], owner[part])
-            soft, own = temperature if self.layout.is_soft else None, self.discounts(u[part], owner[part])
-            q = plan(environment, self.rewards(u[part]), on=self.on, inverse_temperature=soft, discount=own).q
+            q = self.planned(u[part], owner[part], environment).q
             found[part] = log_likelihoods(q, self.counts, owner[part], temperature.copy(), lapse.copy())
         return found
 
@@ -258,6 +258,7 @@ class Target:
             on=self.on,
             inverse_temperature=soft,
             discount=self.discounts(u, owner),
+            depth=self.depth,
         )
 
     def episode_log_likelihoods(self, u: np.ndarray, q: np.ndarray) -> np.ndarray:

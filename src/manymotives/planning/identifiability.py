@@ -21,38 +21,38 @@ reward, for both choice rules and every temperature, and not only to first order
 then a constant or, where episodes end, 1 − γ in every state and 1 in terminal ones. Only states that can be
 reached count: choices in the others are never made, and their rewards are never received.
 
+Where agents look n steps ahead, potentials differ from step to step, and the last is 0. No choice changes if δ(s, a)
+is the same δ(s) for every available action, and D φ_k = 0 with φ_k = δ + γ P_b φ_{k−1} for k = 1, …, n − 1, that is, if
+D (γ P_b)ʲ δ = 0 for j = 0, …, n − 2, with b the first available action, and P_b = 0 in terminal states; on pairs too.
+
 A difference between two rewards can be shown by choices if and only if every invisible direction changes both alike.
 This puts rewards into groups: differences within a group can be shown, differences between groups rest on the prior.
-
-Rows of D that compare two states only, as all do where moves are certain, merge their states, which may leave other
-rows with two. What remains is dense linear algebra, for at most `LARGEST` merged states; or, for more where each state
-leads to few nearby, inverse iteration with sparse factors of DᵀD, where few potentials remain and no other comes near.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import breadth_first_order, connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.planning.finite_horizon import checked_depth
+from manymotives.planning.potentials import (
+    NUMBERS,
+    SINGULAR,
+    differences_of,
+    normalised,
+    potentials_of,
+    reachable_states,
+    unseen_ahead,
+)
 from manymotives.planning.problem import check_known
 
-LARGEST = 2000  # merged states whose potentials are found by dense linear algebra: seconds
-SPARSE = 500  # merged states, beyond which sparse factors are tried
-WORK = 1e10  # states × bandwidth² of DᵀD, which bounds what factors take: a few seconds
-FEW, ITERATIONS = 8, 8  # potentials that inverse iteration looks for, and its steps for each
-SHIFT = 1e-10  # of the largest entry of DᵀD, added to its diagonal so that it can be factored
-NUMBERS = 30_000_000  # in a matrix of directions
-SMALLEST = 1e-8  # a smaller difference between probabilities is rounding, as in a table printed to nine digits
-CANDIDATE = 1e-6  # of the largest eigenvalue of DᵀD: what may be zero, before D itself decides
-SINGULAR = 1e-9  # of the largest singular value: zero
 ALIKE = 1e-9  # entries of unit vectors that differ by less are equal
 ZERO = 1e-12  # of a reward's size: what a projection leaves of nothing
 
@@ -67,6 +67,7 @@ class Identifiability:
     reachable: Bool[np.ndarray, " S"]
     left_out: str | None  # why only the direction that every environment has was looked at, where that is so
     potentials: Any  # [S, n] whose columns span all φ; None where rewards lie on pairs: every φ is one
+    depth: int | None = None  # how many steps ahead agents look; then `potentials` span all δ instead
 
     @cached_property
     def exists(self) -> Bool[np.ndarray, " cells"]:
@@ -146,7 +147,7 @@ class Identifiability:
         alike = some == 1
         if self.on == "state":
             num_actions = self.environment.num_actions
-            rows, owner = _differences(self.environment, np.ones(len(some), dtype=bool))
+            rows, owner = differences_of(self.environment, np.ones(len(some), dtype=bool))
             differs = np.zeros(len(some), dtype=bool)
             differs[owner[np.diff(rows.indptr) > 0] // num_actions] = True
             alike = (some > 0) & ~differs
@@ -172,18 +173,22 @@ class Identifiability:
         """[cells, n] δ of every potential, 0 in states that cannot be reached; sparse where rewards lie on pairs."""
         environment, discount = self.environment, self.environment.discount
         num_states, num_actions = environment.available.shape
+        if self.depth is not None:
+            if self.on == "state":
+                return self.potentials
+            return sp.csr_array(np.repeat(self.potentials, num_actions, axis=0) * self.exists[:, None])
         rows = np.flatnonzero(environment.available & self.reachable[:, None])
         if self.on == "state":
             ends = np.flatnonzero(self.reachable & environment.is_terminal)
             states, first = np.unique(rows // num_actions, return_index=True)
             change = np.zeros((num_states, self.potentials.shape[1]))
-            moves = _normalised(environment.matrix[rows[first]])
+            moves = normalised(environment.matrix[rows[first]])
             change[states] = self.potentials[states] - discount * (moves @ self.potentials)
             change[ends] = self.potentials[ends]
             return change
         lives = np.flatnonzero(self.reachable & ~environment.is_terminal)
         here = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows // num_actions)), (len(rows), num_states))
-        change = (here - discount * _normalised(environment.matrix[rows]))[:, lives].tocoo()
+        change = (here - discount * normalised(environment.matrix[rows]))[:, lives].tocoo()
         return sp.csr_array((change.data, (rows[change.row], change.col)), (num_states * num_actions, len(lives)))
 
     @cached_property
@@ -215,6 +220,7 @@ def identifiability(
     features: ArrayLike | None = None,
     visited: ArrayLike | None = None,
     known: bool = True,
+    depth: int | None = None,
 ) -> Identifiability:
     """What choices in an environment can and cannot show about rewards, whatever the reward and the choice rule.
 
@@ -230,6 +236,8 @@ def identifiability(
         [S]: states in which choices were seen, wherever episodes begin.
     known
         False where transitions are not known: then only what holds in every environment counts.
+    depth
+        How many steps ahead agents look. None: for ever.
     """
     check_known(environment)
     if on not in ("state", "state_action"):
@@ -252,17 +260,22 @@ def identifiability(
                 f"visited must hold one number for each of {len(start)} states; found {list(counts.shape)}."
             )
         start = start | (counts > 0)
-    reachable = _reachable(environment, start) if known else np.ones(environment.num_states, dtype=bool)
+    reachable = reachable_states(environment, start) if known else np.ones(environment.num_states, dtype=bool)
     left_out = None if known else "transitions are not known"
-    potentials = None
-    if on == "state":
-        potentials = _potentials(environment, reachable.tobytes()) if known else None
+    potentials, steps = None, checked_depth(depth, "identifiability: depth")
+    if steps is not None:
+        potentials = unseen_ahead(environment, reachable, steps, on) if known else None
+        if potentials is None:
+            left_out = left_out or f"there are {environment.num_states:,} states"
+            potentials = np.zeros((environment.num_states, 0))
+    elif on == "state":
+        potentials = potentials_of(environment, reachable.tobytes()) if known else None
         if potentials is None:
             left_out = left_out or f"there are {environment.num_states:,} states"
             potentials = reachable[:, None].astype(float)
     elif environment.available.size * environment.num_states > NUMBERS:
         left_out = left_out or f"there are {environment.num_states:,} states"
-    return Identifiability(environment, on, features, reachable, left_out, potentials)
+    return Identifiability(environment, on, features, reachable, left_out, potentials, steps)
 
 
 def _numbers(values: Any, what: str) -> np.ndarray:
@@ -270,122 +283,3 @@ def _numbers(values: Any, what: str) -> np.ndarray:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{what} must be numbers, in an array or in lists of equal lengths.") from None
-
-
-def _reachable(environment: Environment, start: np.ndarray) -> np.ndarray:
-    """[S] states that some sequence of actions leads to."""
-    num_states, num_actions = environment.available.shape
-    moves = environment.matrix.tocoo()
-    real = moves.data > 0
-    # one more state, from which everything begins
-    here = np.concatenate([moves.row[real] // num_actions, np.full(int(start.sum()), num_states)])
-    there = np.concatenate([moves.col[real], np.flatnonzero(start)])
-    graph = sp.csr_array((np.ones(len(here)), (here, there)), shape=(num_states + 1,) * 2)
-    found = np.zeros(num_states + 1, dtype=bool)
-    found[breadth_first_order(graph, num_states, return_predecessors=False)] = True
-    return found[:num_states]
-
-
-@lru_cache(maxsize=4)  # a posterior and its thinned copies ask for the same
-def _potentials(environment: Environment, reachable_states: bytes) -> np.ndarray | None:
-    """[S, n] columns that span the φ with D φ = 0, 0 where nothing leads; None where there are too many states."""
-    num_states, reachable = environment.num_states, np.frombuffer(reachable_states, dtype=bool)
-    differences, _ = _differences(environment, reachable)
-    if environment.discount == 0:  # nothing is foreseen
-        differences = differences[:0]
-    merged = np.arange(num_states)  # the number of the group in which φ is equal
-    while True:
-        counts = np.diff(differences.indptr)
-        differences, counts = differences[counts > 0], counts[counts > 0]
-        two = differences[counts == 2]
-        if two.shape[0] == 0:
-            break
-        ends = two.indices.reshape(-1, 2)
-        size = differences.shape[1]
-        graph = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size))
-        number, group = connected_components(graph, directed=False)
-        merged = group[merged]
-        together = sp.csr_array((np.ones(size), (np.arange(size), group)), shape=(size, number))
-        differences = _without_rounding(differences @ together)
-    number = differences.shape[1]
-    involved = np.unique(differences.indices)
-    free = np.setdiff1d(np.unique(merged[reachable]), involved)
-    null = _sparse_null_space(differences[:, involved]) if len(involved) > SPARSE else None
-    if null is None and len(involved) > LARGEST:
-        return None
-    if null is None:
-        null = _null_space(differences[:, involved].toarray())
-    if num_states * (len(free) + null.shape[1]) > NUMBERS:
-        return None
-    found = np.zeros((number, len(free) + null.shape[1]))
-    found[free, np.arange(len(free))] = 1.0
-    found[involved, len(free) :] = null
-    return np.where(reachable[:, None], found[merged], 0.0)
-
-
-def _differences(environment: Environment, states: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
-    """D: P(·|s, a) − P(·|s, b) in some states, b the first available action; and s·A + a of each row."""
-    rows = np.flatnonzero(environment.available & states[:, None])
-    _, first, owner = np.unique(rows // environment.num_actions, return_index=True, return_inverse=True)
-    matrix = _normalised(environment.matrix[rows])
-    return _without_rounding(matrix - matrix[first[owner]]), rows
-
-
-def _null_space(matrix: np.ndarray) -> np.ndarray:
-    """Orthonormal columns. The eigenvectors of DᵀD, which are quick, propose; the singular values of D decide."""
-    values, vectors = np.linalg.eigh(matrix.T @ matrix)
-    if not len(values):
-        return vectors
-    near = vectors[:, values <= CANDIDATE * values[-1]]
-    _, singular, right = np.linalg.svd(matrix @ near, full_matrices=True)
-    singular = np.concatenate([singular, np.zeros(near.shape[1] - len(singular))])
-    return near @ right[singular <= SINGULAR * np.sqrt(values[-1])].T
-
-
-def _sparse_null_space(matrix: Any) -> np.ndarray | None:
-    """Orthonormal columns, found one by one; None where there are many, or where something else is nearly one of them.
-
-    Inverse iteration finds the smallest singular value that is left, in what is orthogonal to the columns found. It
-    is zero, or so far from zero that nothing smaller can have been missed.
-    """
-    gram = sp.csc_array(matrix.T @ matrix)
-    size, largest = gram.shape[0], float(gram.diagonal().max())
-    if size * float(_bandwidth(gram)) ** 2 > WORK:
-        return None
-    solve = splu(sp.csc_array(gram + SHIFT * largest * sp.eye_array(size))).solve
-    found = np.full((size, 1), size**-0.5)  # rows of D sum to zero
-    rng = np.random.default_rng(0)
-    while found.shape[1] <= FEW:
-        vector = rng.normal(size=size)
-        for _ in range(ITERATIONS):
-            for _ in range(2):  # the second time takes away what rounding left
-                vector = vector - found @ (found.T @ vector)
-            vector = solve(vector / np.linalg.norm(vector))
-        vector = vector - found @ (found.T @ vector)
-        vector /= np.linalg.norm(vector)
-        smallest = np.linalg.norm(matrix @ vector) / np.sqrt(largest)
-        if smallest**2 > CANDIDATE:
-            return found
-        if smallest > SINGULAR:
-            return None
-        found = np.column_stack([found, vector])
-    return None
-
-
-def _bandwidth(matrix: Any) -> int:
-    """How far from the diagonal entries lie, with rows and columns in an order that brings them near."""
-    place = np.argsort(reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True))
-    entries = matrix.tocoo()
-    return int(np.abs(place[entries.row] - place[entries.col]).max())
-
-
-def _normalised(rows: sp.csr_array) -> sp.csr_array:
-    """Probabilities that sum to one to the last digit, so that a constant is one of the potentials."""
-    return sp.diags_array(1.0 / np.asarray(rows.sum(axis=1)).ravel()) @ rows
-
-
-def _without_rounding(matrix: Any) -> sp.csr_array:
-    matrix = sp.csr_array(matrix)
-    matrix.data[np.abs(matrix.data) <= SMALLEST] = 0.0
-    matrix.eliminate_zeros()
-    return matrix

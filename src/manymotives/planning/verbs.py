@@ -19,6 +19,7 @@ from manymotives.errors import InputError
 from manymotives.planning.belief import BeliefPlan, plan_under_belief
 from manymotives.planning.compiled import evaluate_dense, plan_dense, suits
 from manymotives.planning.dense import evaluate_traced, plan_traced
+from manymotives.planning.finite_horizon import checked_depth, plan_ahead
 from manymotives.planning.problem import (
     Rewards,
     check_known,
@@ -71,6 +72,7 @@ def plan(
     inverse_temperature: ArrayLike | None = None,
     start: ArrayLike | None = None,
     discount: ArrayLike | None = None,
+    depth: int | None = None,
 ) -> Plan: ...
 @overload
 def plan(
@@ -89,6 +91,7 @@ def plan(
     inverse_temperature: ArrayLike | None = None,
     start: ArrayLike | None = None,
     discount: ArrayLike | None = None,
+    depth: int | None = None,
     environments: int | None = None,
     seed: int = 0,
 ) -> Plan | BeliefPlan:
@@ -110,11 +113,16 @@ def plan(
         Actions [..., S] to begin policy iteration from, such as the plan of a similar reward.
     discount
         A number, or one for each reward, above 0 and below 1. None: the environment's.
+    depth
+        None: agents look ahead for ever. A whole number n: they look n steps ahead, at every step anew; `q` are then
+        the values of acting once with n steps left, and `policy` is what these make best. 1 is a myopic agent. What
+        such a policy is worth in the long run `evaluate` says, and `loss` what it loses there.
     environments, seed
         Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
     """
     if isinstance(environment, DynamicsBelief):
-        given_words = {"inverse_temperature": inverse_temperature, "start": start, "discount": discount}
+        given_words: dict[str, Any] = {"inverse_temperature": inverse_temperature, "start": start}
+        given_words |= {"discount": discount, "depth": depth}
         for word in (word for word, value in given_words.items() if value is not None):
             raise InputError(f"under a belief a plan has no {word}. Leave it out, or plan in belief.mean.")
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
@@ -124,7 +132,7 @@ def plan(
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
-    discounts = checked_discount(discount, given.batch)
+    discounts, steps = checked_discount(discount, given.batch), checked_depth(depth, "plan: depth")
     flat = _flattened(given)
     if temperatures is not None:
         temperatures = temperatures.reshape(-1)
@@ -133,7 +141,12 @@ def plan(
     if first is not None:
         first = first.reshape(-1, environment.num_states).astype(int)
 
-    if given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array):
+    is_jax = given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array)
+    if steps is not None and is_jax:
+        raise InputError("plan: depth is not for JAX arrays yet. Give NumPy arrays, or leave it out.")
+    if steps is not None and first is not None:
+        raise InputError("plan: start is for agents who look ahead for ever. Leave it out, or leave out depth.")
+    if is_jax:
         xp: Any = jnp
         solve: Any = plan_traced
         flat = jnp.asarray(flat)
@@ -143,7 +156,10 @@ def plan(
     else:
         xp = np
         solve = plan_dense if suits(environment) else plan_sparse
-    found = solve(environment, flat, temperatures, first, discounts)
+    if steps is not None:
+        found = plan_ahead(environment, flat, temperatures, discounts, steps)
+    else:
+        found = solve(environment, flat, temperatures, first, discounts)
 
     converged = found.residual <= CONVERGED
     if xp is jnp or not converged.all():  # large values, or float32: judge by what the precision can hold
@@ -165,7 +181,8 @@ def evaluate(
 ) -> Any:
     """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast.
 
-    `discount`: a number, or one for each of the batch; None: the environment's.
+    In the long run, also of policies that were made by looking a few steps ahead (`plan` with a depth). `discount`: a
+    number, or one for each of the batch; None: the environment's.
     """
     check_known(environment)
     given = checked_rewards(environment, rewards, on)
@@ -205,7 +222,8 @@ def loss(
 ) -> Any:
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch.
 
-    `discount`: a number, or one for each reward; None: the environment's.
+    V* and V^π are those of the long run, also for policies that were made by looking a few steps ahead (`plan` with a
+    depth). `discount`: a number, or one for each reward; None: the environment's.
     """
     check_known(environment)
     best = reliable_plan(environment, rewards, on=on, discount=discount).value

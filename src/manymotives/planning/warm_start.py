@@ -20,6 +20,7 @@ from manymotives.planning.compiled import suits
 from manymotives.planning.elimination import Elimination, elimination_of, no_elimination, operations
 from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT, adjoint_lanes, plan_lanes
 from manymotives.planning.factors import adjoint_by_factors, plan_by_factors
+from manymotives.planning.finite_horizon_kernels import adjoint_ahead, plan_again_ahead
 from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.kernels import adjoint_batch, plan_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT, allowed_actions
@@ -55,6 +56,8 @@ class World(NamedTuple):
     by_updates: bool
     by_factors: bool
     elimination: Elimination  # read where plans are made by factors
+    depth: int  # how many steps ahead agents look (`finite_horizon_kernels`); 0: for ever
+    is_soft: bool  # whether they foresee their errors; read where they look some steps ahead only
 
 
 class Plans(NamedTuple):
@@ -75,6 +78,8 @@ class Plans(NamedTuple):
     holder: np.ndarray  # [slots] the reward whose factors they are; −1: none
     lane_factors: np.ndarray  # [slots, E, WIDTH] float32: of WIDTH rewards at once
     lane_holder: np.ndarray  # [slots] the first of them; −1: none
+    layers: np.ndarray  # [N, n, S] values with 0, …, n − 1 steps left, where agents look n steps ahead
+    further: np.ndarray  # [N, 2] gradients in the discount and in c by way of these
 
 
 def world_of(
@@ -84,23 +89,27 @@ def world_of(
     *,
     by_inverses: bool = True,
     own_discounts: bool = False,
+    depth: int = 0,
 ) -> World:
     """An environment for `plan_again`; arrays of its own, so that threads do not share their reference counts.
 
     `rewards`: how many are planned for again and again, so that inverses or factors are worth keeping. 0: none are.
     `by_inverses`: whether each is much like the one before, so that inverses of greedy plans can be updated.
     `own_discounts`: whether each has its own, so that none is in the transitions.
+    `depth`: how many steps ahead agents look; 0: for ever.
     """
     discount = 1.0 if own_discounts else float(environment.discount)
     by_inverses = by_inverses and not own_discounts  # an inverse is of one discount
     size = environment.num_states
     most = FEW if suits(environment) else LARGEST_INVERSES // size**2
+    by_inverses, rewards = by_inverses and depth == 0, rewards if depth == 0 else 0
     by_updates = by_inverses and not is_soft and UPDATED[0] <= size <= UPDATED[1] and 0 < rewards <= most
     elimination = no_elimination()
     if not by_updates and rewards > 0 and (is_soft or not suits(environment)):
         elimination = _worthwhile_elimination(environment, rewards, is_soft)
     matrix = environment.matrix
-    dense = environment.tensor.reshape(-1, environment.num_states) if suits(environment) else np.empty((0, 0))
+    is_dense = depth == 0 and suits(environment)
+    dense = environment.tensor.reshape(-1, environment.num_states) if is_dense else np.empty((0, 0))
     world = World(
         transitions=np.array(discount * dense, order="C"),
         indptr=matrix.indptr.astype(np.int64),
@@ -115,11 +124,15 @@ def world_of(
         by_updates=by_updates,
         by_factors=elimination.order.size > 0,
         elimination=elimination,
+        depth=depth,
+        is_soft=is_soft,
     )
     plans = empty_plans(world, WIDTH, 1)
     return world._replace(
-        planner=address_of(_plan_again, world, plans, False, 1),
-        adjoint_solver=address_of(_adjoint, world, plans, plans.q, plans.q, plans.value, 1),
+        planner=address_of(_plan_again if depth == 0 else plan_again_ahead, world, plans, False, 1),
+        adjoint_solver=address_of(
+            _adjoint if depth == 0 else adjoint_ahead, world, plans, plans.q, plans.q, plans.value, 1
+        ),
     )
 
 
@@ -165,6 +178,8 @@ def empty_plans(world, count, per_state):
         np.full(slots, -1, dtype=np.int64),
         np.empty((lane_slots, entries, WIDTH), dtype=np.float32),
         np.full(lane_slots, -1, dtype=np.int64),
+        np.zeros((count if world.depth > 0 else 0, world.depth, size)),
+        np.zeros((count, 2)),
     )
 
 

@@ -24,7 +24,7 @@ def in_unit_range(
     if known.on == "state_action":
         values = reward.fillna(0.0).values
         found = (
-            plan(environment, values, on="state_action", inverse_temperature=soft)
+            plan(environment, values, on="state_action", inverse_temperature=soft, depth=known.depth)
             if planned is None
             else planned(values, soft)
         )

@@ -153,16 +153,16 @@ class Posterior(ABC):
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
         """The policy that is optimal for each task's expected reward (task, state, action).
 
-        With known transitions the value of a policy is linear in the reward: this maximises the expected value too.
-        Discounts that are inferred are taken at their means. Where transitions are not known it is the best found on
-        average over draws of both; see `decisions`. In another environment, if one is given: see `transfer`.
+        With known transitions the value of a policy is linear in the reward: this maximises the expected value too, or
+        with a depth that of so many steps, at each anew. Inferred discounts are taken at their means. Where transitions
+        are not known it is the best found over draws of both; see `decisions`. In another environment: see `transfer`.
         """
         if environment is not None:
             return best_policies(self, environment, features)
         if self.belief is not None:
             return self.decisions()["policy"]
         mean, own = self.mean_reward.fillna(0.0).values, self.mean_discounts()
-        found = plan(self.environment, mean, on=self.model.reward.on, discount=own)
+        found = plan(self.environment, mean, on=self.model.reward.on, discount=own, depth=self.model.depth)
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def transfer(self, environment: Any, features: Any = None, *, draws: int = 1000, level: float = 0.95) -> xr.Dataset:
@@ -326,20 +326,20 @@ class Posterior(ABC):
         discount: np.ndarray | None = None,
     ) -> Plan:
         """Plans for rewards [K, ...] of some of the draws, chains one after the other, each in its own environment."""
-        on = self.model.reward.on
+        on, soft, depth = self.model.reward.on, inverse_temperature, self.model.depth
         if not self._draws_environments:
-            return plan(self.environment, rewards, on=on, inverse_temperature=inverse_temperature, discount=discount)
+            return plan(self.environment, rewards, on=on, inverse_temperature=soft, discount=discount, depth=depth)
         drawn = self._drawn_moves(which)
-        soft = [None] * len(rewards) if inverse_temperature is None else list(inverse_temperature)
+        each = [None] * len(rewards) if soft is None else list(soft)
         found = [
             plan(self._environment_with(moves), reward, on=on, inverse_temperature=temperature)
-            for moves, reward, temperature in zip(drawn, rewards, soft, strict=True)
+            for moves, reward, temperature in zip(drawn, rewards, each, strict=True)
         ]
         return Plan(
             **{
                 field.name: None
                 if getattr(found[0], field.name) is None
-                else np.stack([np.asarray(getattr(each, field.name)) for each in found])
+                else np.stack([np.asarray(getattr(one, field.name)) for one in found])
                 for field in fields(Plan)
             }
         )

@@ -36,9 +36,10 @@ def transferred(
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
     place = checked_place(posterior, environment)
     reward = rewards_in(posterior, place, features, seed=seed)
-    on, whose = posterior.model.reward.on, _whose(reward)
+    on, whose, depth = posterior.model.reward.on, _whose(reward), posterior.model.depth
     mean = reward.mean(("chain", "draw"))
-    best = plan(place, mean.transpose(*whose, ...).values, on=on, discount=_mean_discounts(posterior, whose))
+    own = _mean_discounts(posterior, whose)
+    best = plan(place, mean.transpose(*whose, ...).values, on=on, discount=own, depth=depth)
     drawn = reward.stack(sample=("chain", "draw")).transpose("sample", *whose, ...)
     size = int(np.prod([drawn.sizes[dim] for dim in whose])) * place.available.size
     every = -(-drawn.sizes["sample"] // max(1, min(draws, NUMBERS // size)))
@@ -46,7 +47,7 @@ def transferred(
     rule = {word: _chosen(posterior, word, drawn, whose, every) for word in ("inverse_temperature", "lapse")}
     rule["discount"] = _chosen(posterior, "discount", drawn, whose, every) if _infers_discount(posterior) else None
     is_soft = rule["lapse"] is not None and posterior.model.choice.is_soft
-    value, loss, first, choice = _under_draws(place, drawn.values, best.policy, rule, on, is_soft)
+    value, loss, first, choice = _under_draws(place, drawn.values, best.policy, rule, on, is_soft, depth)
     tails = [(1 - level) / 2, (1 + level) / 2]
     at_states, at_pairs = (*whose, "state"), (*whose, "state", "action")
     made: dict[str, Any] = {
@@ -76,7 +77,8 @@ def best_policies(posterior: Any, environment: Any, features: Any = None) -> xr.
         mean = mean.expand_dims({"task": posterior._task_coordinate})
     whose = _whose(mean)
     own = _mean_discounts(posterior, whose)
-    found = plan(place, mean.transpose(*whose, ...).values, on=posterior.model.reward.on, discount=own).policy
+    how: Any = {"on": posterior.model.reward.on, "discount": own, "depth": posterior.model.depth}
+    found = plan(place, mean.transpose(*whose, ...).values, **how).policy
     names = {"state": coordinate_of(place.states), "action": coordinate_of(place.actions)}
     coordinates = {dim: mean[dim] for dim in whose if dim in mean.coords}
     return xr.DataArray(found, dims=(*whose, "state", "action"), coords=coordinates | names, name="policy")
@@ -201,7 +203,13 @@ def _behind(scale: Any, like: xr.DataArray) -> Any:
 
 
 def _under_draws(
-    place: Environment, rewards: np.ndarray, policy: np.ndarray, rule: dict[str, Any], on: str, is_soft: bool
+    place: Environment,
+    rewards: np.ndarray,
+    policy: np.ndarray,
+    rule: dict[str, Any],
+    on: str,
+    is_soft: bool,
+    depth: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Under each draw [K, …]: the policy's value and loss, which actions are optimal, and what would be chosen."""
     values, losses, firsts, choices = [], [], [], []
@@ -213,11 +221,14 @@ def _under_draws(
         attained = evaluate(place, np.broadcast_to(policy, found.q.shape), rewards[part], on=on, discount=own)
         values.append(attained)
         losses.append(np.maximum(found.value - attained, 0.0))
+        if depth is not None:  # values and losses are those of the long run, choices are made by looking less far
+            found = plan(place, rewards[part], on=on, discount=own, depth=depth)
         firsts.append(found.policy)
         if temperature is not None:
             q = found.q
             if is_soft:
-                q = plan(place, rewards[part], on=on, inverse_temperature=temperature[part], discount=own).q
+                how: Any = {"inverse_temperature": temperature[part], "discount": own, "depth": depth}
+                q = plan(place, rewards[part], on=on, **how).q
             choices.append(np.exp(log_choice_probabilities(q, temperature[part], lapse[part])))
     together = [np.concatenate(each) for each in (values, losses, firsts)]
     return together[0], together[1], together[2], np.concatenate(choices) if choices else None

@@ -42,7 +42,8 @@ def identifiability_of(posterior: Any) -> Identifiability:
         features = features.reshape(environment.num_states, environment.num_actions, -1)
     visited = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
     known = posterior.belief is None
-    return identifiability(environment, on=reward.on, features=features, visited=visited, known=known)
+    how: Any = {"visited": visited, "known": known, "depth": posterior.model.depth}
+    return identifiability(environment, on=reward.on, features=features, **how)
 
 
 def comparable(posterior: Any, *, canonical: bool) -> np.ndarray:

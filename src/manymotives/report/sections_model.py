@@ -281,6 +281,8 @@ def _weights_cited(content: About) -> str:
 def _discount(posterior: Posterior) -> str:
     """How much the next step counts, known or inferred."""
     own, known = posterior.mean_discounts(), posterior.environment.discount
+    if own is None and posterior.model.depth is not None:
+        return f"{known:g} a step, among the steps they look ahead"
     if own is None:
         return f"{known:g} a step: a reward ten steps away counts {known**10:.2f}"
     each = (

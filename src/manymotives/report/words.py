@@ -55,14 +55,24 @@ def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
     rule = (
         "soft-optimal: as softmax, and they foresee their own errors when they plan"
         if model.choice.is_soft
-        else "softmax: the better an action in the long run, the more often it is chosen"
+        else f"softmax: the better an action {_how_long(model)}, the more often it is chosen"
     )
     facts = [("How they choose", rule), ("Inverse temperature", parameter(model.inverse_temperature))]
     if isinstance(model.choice.lapse, Prior) or np.any(np.asarray(model.choice.lapse) != 0):
         facts.append(("Lapse rate", parameter(model.choice.lapse)))
+    if model.depth is not None:
+        steps = "one step ahead" if model.depth == 1 else f"{model.depth} steps ahead"
+        facts.append(("Planning depth", f"each looks {steps}, at every step anew; what is later counts nothing"))
     if model.infers_discount:
         facts.append(("How far ahead they look", f"by a discount of their own: {parameter(model.discount)}"))
     return facts if model.switching is None else [*facts, *_how_they_switch(model)]
+
+
+def _how_long(model: RewardPolicyModel) -> str:
+    """Over which time actions are compared."""
+    if model.depth is None:
+        return "in the long run"
+    return "at once" if model.depth == 1 else f"over the next {model.depth} steps"
 
 
 def _how_they_switch(model: RewardPolicyModel) -> list[tuple[str, str]]:
@@ -123,13 +133,14 @@ def plain_name(posterior: Posterior) -> str:
     """Without its motives and covariates."""
     model, switching = posterior.model, getattr(posterior.model, "switching", None)
     motives = "" if switching is None else f", {switching.number_said} motives"
+    depth = f", depth {model.depth}"
     return {
         "MRP": "the hierarchical reward–policy model (MRP)",
         "RP": "the pooled reward–policy model (RP)",
         "RP, each alone": "separate reward–policy models, one a subject",
         "MPO": "the policy-optimality model (MPO)",
         "mixture": "a mixture of reward–policy models (RP)",
-    }[model.abbreviation.removesuffix(motives).removesuffix(", covariates")]
+    }[model.abbreviation.removesuffix(motives).removesuffix(depth).removesuffix(", covariates")]
 
 
 def method_name(posterior: Posterior) -> str:

@@ -58,6 +58,7 @@ def simulate(
     tasks: Sequence[Label] | None = None,
     on: str = "state",
     discount: ArrayLike | None = None,
+    depth: int | None = None,
 ) -> Demonstrations: ...
 
 
@@ -72,6 +73,7 @@ def simulate(
     tasks: Sequence[Label] | None = None,
     on: str = "state",
     discount: ArrayLike | None = None,
+    depth: int | None = None,
 ) -> Demonstrations | tuple[Demonstrations, np.ndarray]:
     """Demonstrations of one task for each reward [task, S] ([S] for a single task).
 
@@ -94,11 +96,18 @@ def simulate(
     discount
         How far ahead they look: a number, or one for each task. None: the environment's discount. A learner or an agent
         that switches has the environment's.
+    depth
+        How many steps ahead they look, at every step anew. None: for ever, as a learner and an agent that switches do.
     """
     if discount is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
         raise InputError(
             f"simulate: a {type(demonstrator).__name__} has the discount of its environment. Leave out discount=, and "
             "give environment.with_discount(...)."
+        )
+    if depth is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
+        raise InputError(
+            f"simulate: a {type(demonstrator).__name__} looks ahead for ever. Leave out depth=, or simulate "
+            "Softmax(...) or SoftOptimal(...)."
         )
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
@@ -134,6 +143,7 @@ def simulate(
         if is_labelled(value):
             rule = replace(rule, **{word: aligned(value, word, task=names)})
     own = {} if discount is None else {"discount": aligned(discount, "discount", task=names)}  # rules may have none
+    own |= {} if depth is None else {"depth": depth}
     policies = np.cumsum(rule.policies(place, rewards, on=on, **own), axis=-1)
     table = place.num_states, place.num_actions
     places = place.available, place.is_terminal, stage.start

@@ -141,7 +141,8 @@ class MarkovChain:
         self.uses_curvature = self.is_hamiltonian and has_many_coordinates(target)  # for its mass matrices
         self.walk_size = 0 if self.is_hamiltonian and only_trajectories(target) else walk_size
         own_discounts = target.layout.discount != FIXED
-        self.world = world_of(target.environment, target.num_tasks, target.layout.is_soft, own_discounts=own_discounts)
+        how: Any = {"own_discounts": own_discounts, "depth": target.depth or 0}
+        self.world = world_of(target.environment, target.num_tasks, target.layout.is_soft, **how)
         self.dynamics = None if target.belief is None else DynamicsSampler(target.belief, self.world)
         self.rng = np.random.default_rng(stream)
         # copies, because threads that share an array also fight over its reference count

@@ -12,7 +12,8 @@ For a population's h and its tasks' u:
 with x_j the hyperparameter itself. T resembles a quantile function: before the data z is nearly standard normal, and
 tasks keep their z when their population moves. The Jacobian of T is part of log p(z), so that T has to be good, not
 exact. g goes back from choices to q, by one adjoint solve to rewards, and on to u. With G the gradient in rewards of
-pairs, q = r + γ P v makes that in the discount Σ G P v, and in its logit (1 − γ) Σ G (q − r).
+pairs, q = r + γ P v makes that in the discount Σ G P v, and in its logit (1 − γ) Σ G (q − r). Where agents look some
+steps ahead only, `planning.finite_horizon_kernels` has both.
 """
 
 import math
@@ -312,7 +313,8 @@ def _choice_likelihoods(world, layout, data, workspace):
     adjoint(world, plans, policies, q_gradient, value_adjoint, num_tasks)
     for m in range(num_tasks):
         if temperature_index >= 0 and SMALLEST_LOG_C < tasks[m, temperature_index] < LARGEST_LOG_C:
-            if is_soft:  # v = log Σ exp(c q) / c depends on c, with q held
+            by_temperature[m] += plans.further[m, 1]
+            if is_soft and world.depth == 0:  # v = log Σ exp(c q) / c depends on c, with q held
                 for s in range(num_states):
                     expected = 0.0
                     for a in range(num_actions):
@@ -324,8 +326,8 @@ def _choice_likelihoods(world, layout, data, workspace):
             for a in range(num_actions):
                 q_gradient[m, s, a] += value_adjoint[m, s] * policies[m, s, a]
         if discount_index >= 0 and abs(tasks[m, discount_index]) < LARGEST_LOGIT:
-            total = 0.0
-            for s in range(num_states):
+            total = plans.further[m, 0]
+            for s in range(num_states if world.depth == 0 else 0):
                 for a in range(num_actions):
                     if q[m, s, a] > -np.inf:
                         total += q_gradient[m, s, a] * (q[m, s, a] - rewards[m, s, a if per_state > 1 else 0])

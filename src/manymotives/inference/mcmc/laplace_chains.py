@@ -59,7 +59,7 @@ def suits_laplace(target: Target) -> bool:
     return (
         bool(np.isin(layout.families, (NORMAL, LOG_NORMAL)).all())
         and layout.discount == layout.temperature == layout.lapse == FIXED
-        and all(each is None for each in (target.belief, target.assignment, target.effects))
+        and all(each is None for each in (target.belief, target.assignment, target.effects, target.depth))
         and (size > MANY_COORDINATES or (size > SOME_COORDINATES and target.environment.num_states > MANY_STATES))
     )
 

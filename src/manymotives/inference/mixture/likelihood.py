@@ -6,7 +6,7 @@ for on its own.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Likelihoods:
         self.by_motive = not self.has_own and same and target.partitions.spread is None
         self.counts = target.counts
         self.flat_counts = target.counts.reshape(target.num_tasks, -1)
-        self.own_discounts = layout.discount != FIXED
+        self.how: dict[str, Any] = {"own_discounts": layout.discount != FIXED, "depth": target.depth or 0}
         self._rooms: dict[int, tuple[World, Data, Workspace]] = {}
         self._proposals = self._proposal_room()
 
@@ -148,7 +148,7 @@ class Likelihoods:
     def _room(self, size: int) -> tuple[World, Data, Workspace]:
         """For so many rows with gradients."""
         target = self.target
-        world = world_of(target.environment, size, self.layout.is_soft, own_discounts=self.own_discounts)
+        world = world_of(target.environment, size, self.layout.is_soft, **self.how)
         workspace = density_workspace(world, self.layout, size, 0)
         counts = np.zeros((size, *self.counts.shape[1:]))
         known = np.full(size, target.fixed_temperature[0]), np.full(size, target.fixed_lapse[0])
@@ -156,9 +156,7 @@ class Likelihoods:
 
     def _proposal_room(self) -> tuple[World, Data, tuple[np.ndarray, ...]]:
         target = self.target
-        world = world_of(
-            target.environment, AT_ONCE, self.layout.is_soft, by_inverses=False, own_discounts=self.own_discounts
-        )
+        world = world_of(target.environment, AT_ONCE, self.layout.is_soft, by_inverses=False, **self.how)
         known = target.fixed_temperature.copy(), target.fixed_lapse.copy()
         data = Data(self.counts, *known, np.zeros((0, target.num_coordinates)), 0, 0)
         return world, data, proposal_workspace(world, self.layout, AT_ONCE)
