@@ -312,6 +312,8 @@ def test_a_state_that_no_chain_saved_is_refused(spread):
         ("motives", np.full_like(arrays["mixture_motives"], np.nan)),
         ("numbers", -arrays["mixture_numbers"]),
         ("information", arrays["mixture_information"][:, :1]),
+        ("refreshed", np.array(["{}", json.dumps({np.array([6]).tobytes().hex(): 1})])),  # there is no seventh task
+        ("refreshed", np.array(["{}", "[]"])),
         ("stream", np.array(["{}", "[]"])),
         ("stream", np.array([json.dumps({"bit_generator": "MT19937"})] * 2)),
     ):

@@ -285,7 +285,8 @@ class MixtureChain:
         chain.information, chain.centres = np.array(given["information"]), np.array(given["centres"])
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
-        chain.evidences.half = int(given["index"]) % 2
+        chain.index = int(given["index"])
+        chain.evidences.half = chain.index % 2
         seeds = json.loads(str(given["refreshed"]))
         chain.evidences.seeds = {bytes.fromhex(members): int(seed) for members, seed in seeds.items()}
         chain.is_restored = True
