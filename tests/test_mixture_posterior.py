@@ -21,7 +21,7 @@ from manymotives.models.mixture import PartitionPrior, first_seen
 from manymotives.posterior import MixturePosterior
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.labelling.mixture import judged, prior_numbers
-from manymotives.posterior.partitions import closest_partition, partition_of, together_of
+from manymotives.posterior.partitions import closest_partition, listed, partition_of, together_of
 from places import TRIANGLE
 from test_report import Page
 
@@ -104,6 +104,11 @@ def test_a_partition_between_all_draws_is_found_though_none_of_them_is_it():
     sizes = found.table["tasks"].tolist()
     assert sizes == sorted(np.bincount(truth).tolist(), reverse=True)
     assert sorted(sum(found.members.values(), ())) == list(range(30))
+
+
+def test_names_with_commas_are_told_apart():
+    assert listed(["ann", "bob"]) == "ann, bob"
+    assert listed(["ann, episode 0", "bob"]) == "ann, episode 0; bob"
 
 
 def test_permuting_tasks_permutes_the_partition():
