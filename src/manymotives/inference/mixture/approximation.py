@@ -4,7 +4,8 @@
     Z_A ≈ (1/N) Σ_n w(θ_n),  θ_n ~ q_A,       w(θ) = G₀(θ) Π_{m ∈ A} L_m(θ) / q_A(θ)
 
 Rewards drawn from the prior hardly ever explain what a task did; those drawn from q_A mostly do. Any q_A is right: w
-accounts for what it gets wrong. It depends on the tasks of a set and on a reference for all else, and so is kept.
+accounts for what it gets wrong. What choices say, a slope and a curvature, depends on the tasks of a set and on a
+reference for all else, and so is kept; where rewards are normal it is joined with the prior as it is now.
 """
 
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from manymotives.families import NORMAL
 from manymotives.inference.laplace import likelihood_shape, prior_shape
 from manymotives.inference.mixture.likelihood import Likelihoods
 
@@ -30,6 +32,8 @@ class Approximation(NamedTuple):
     mode: np.ndarray  # [R]
     factor: np.ndarray  # [R, R] lower triangular, of the covariance
     log_determinant: float  # of the factor
+    slope: np.ndarray  # [R] of the log-likelihood at the mode …
+    information: np.ndarray  # [R, R] … and minus its expected curvature
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """θ [count, R]."""
@@ -45,6 +49,14 @@ class Approximation(NamedTuple):
         constant -= self.log_determinant + size * np.log(WIDER)
         return constant - 0.5 * (FREEDOM + size) * np.log1p((away**2).sum(axis=0) / FREEDOM)
 
+    def with_prior(self, parameters: np.ndarray) -> "Approximation":
+        """The same under another normal prior, whose means and scales are `parameters` [R, 2]."""
+        tightness = 1.0 / parameters[:, 1] ** 2
+        precision = self.information + np.diag(tightness)
+        mean = np.linalg.solve(precision, self.information @ self.mode + self.slope + tightness * parameters[:, 0])
+        factor = np.linalg.cholesky(np.linalg.inv(precision))
+        return self._replace(mode=mean, factor=factor, log_determinant=float(np.log(np.diag(factor)).sum()))
+
 
 class Reference(NamedTuple):
     """What approximations take as given."""
@@ -59,9 +71,16 @@ class Approximations:
     def __init__(self, likelihoods: Likelihoods, reference: Reference) -> None:
         self.likelihoods, self.reference = likelihoods, reference
         self.kept: dict[bytes, Approximation] = {}
+        kinds = likelihoods.layout.families[: likelihoods.num_rewards]
+        self.follows_prior = likelihoods.target.num_hyper > 0 and bool(np.all(kinds == NORMAL))
+
+    def given(self, members: np.ndarray, parameters: np.ndarray) -> Approximation:
+        """q of the set of these tasks, in increasing order, under the prior as it is now."""
+        found = self.of(members)
+        return found.with_prior(parameters[: len(found.mode)]) if self.follows_prior else found
 
     def of(self, members: np.ndarray) -> Approximation:
-        """q of the set of these tasks, in increasing order."""
+        """The same under the prior of the reference."""
         key = members.tobytes()
         found = self.kept.get(key)
         if found is None:
@@ -76,18 +95,18 @@ class Approximations:
         kinds = self.likelihoods.layout.families[:size]
         parameters = reference.parameters[:size]
         mode = self._start(members, kinds, parameters)
-        height, slope, curvature = self._shape(mode, members, kinds, parameters)
+        height, slope, curvature, seen = self._shape(mode, members, kinds, parameters)
         for _ in range(STEPS):
             step, best = np.linalg.solve(curvature, slope), height
             for halving in range(HALVINGS):
                 tried = self._shape(mode + 0.5**halving * step, members, kinds, parameters)
                 if tried[0] > height:
-                    mode, (height, slope, curvature) = mode + 0.5**halving * step, tried
+                    mode, (height, slope, curvature, seen) = mode + 0.5**halving * step, tried
                     break
             if height - best < SETTLED:
                 break
         factor = np.linalg.cholesky(np.linalg.inv(curvature))
-        return Approximation(mode, factor, float(np.log(np.diag(factor)).sum()))
+        return Approximation(mode, factor, float(np.log(np.diag(factor)).sum()), *seen)
 
     def _start(self, members: np.ndarray, kinds: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Where the search begins: the average of members' own modes, or the prior's location."""
@@ -98,8 +117,8 @@ class Approximations:
 
     def _shape(
         self, rewards: np.ndarray, members: np.ndarray, kinds: np.ndarray, parameters: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log density of θ given the set, its gradient, and minus its expected curvature."""
+    ) -> tuple[float, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Log density of θ given the set, its gradient, minus its expected curvature; and the last two of choices."""
         likelihoods, size = self.likelihoods, len(rewards)
         target = likelihoods.target
         if likelihoods.by_motive:
@@ -114,9 +133,9 @@ class Approximations:
             found = float(np.sum(target.log_likelihood(u, owner)))
         height = found + likelihoods.log_prior(rewards[None], parameters)[0]
         prior_slope, prior_curvature = prior_shape(kinds, rewards[None], parameters[None])
-        slope = np.nan_to_num(slopes[:, :size].sum(axis=0)) + prior_slope[0]
-        curvature = np.nan_to_num(information[:, :size, :size].sum(axis=0)) + np.diag(prior_curvature[0])
-        return height if np.isfinite(height) else -np.inf, slope, curvature
+        seen = np.nan_to_num(slopes[:, :size].sum(axis=0)), np.nan_to_num(information[:, :size, :size].sum(axis=0))
+        slope, curvature = seen[0] + prior_slope[0], seen[1] + np.diag(prior_curvature[0])
+        return height if np.isfinite(height) else -np.inf, slope, curvature, seen
 
 
 def importance(rng: np.random.Generator, log_weight: np.ndarray) -> tuple[float, int]:

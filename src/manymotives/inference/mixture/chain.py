@@ -160,12 +160,13 @@ class MixtureChain:
 
         `current` is one of them, where the set has a motive now.
         """
-        found = self.approximations.of(members)
+        parameters = self.parameters
+        found = self.approximations.given(members, parameters)
         rewards = found.draw(self.rng, DRAWS if current is None else DRAWS - 1)
         if current is not None:
             rewards = np.vstack([rewards, current])
         log_weight = self.likelihoods.of_set(rewards, members, self.rest, self.away)
-        log_weight += self.likelihoods.log_prior(rewards, self.parameters) - found.log_density(rewards)
+        log_weight += self.likelihoods.log_prior(rewards, parameters) - found.log_density(rewards)
         value, chosen = importance(self.rng, np.where(np.isnan(log_weight), -np.inf, log_weight))
         return value, rewards[chosen]
 

@@ -129,12 +129,13 @@ def _chances(chain: "MixtureChain", i: int, j: int, others: np.ndarray) -> np.nd
     if len(others) == 0:
         return np.empty(0)
     rng = chain.rng
-    seeds = np.vstack([chain.approximations.of(np.array([m])).draw(rng, 1) for m in (i, j)])
+    parameters, given = chain.parameters, chain.approximations.given
+    seeds = np.vstack([given(np.array([m]), parameters).draw(rng, 1) for m in (i, j)])
     chances = _sides(chain, seeds, others, np.ones(2))
     if len(others) > 1:
         with_i = rng.random(len(others)) < chances
         sets = [np.sort(np.append(others[with_i], i)), np.sort(np.append(others[~with_i], j))]
-        centres = np.stack([chain.approximations.of(members).mode for members in sets])
+        centres = np.stack([given(members, parameters).mode for members in sets])
         chances = _sides(chain, centres, others, np.array([len(members) for members in sets]))
     return DOUBT + (1.0 - 2.0 * DOUBT) * chances
 

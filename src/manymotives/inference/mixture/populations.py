@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 REPEATS = 6  # proposals for each hyperparameter in each sweep
-ALONG = 3  # proposals in each sweep with which motives move along
+ALONG = 8  # proposals in each sweep with which motives move along …
+TOGETHER = 0.4  # … and the share of them that move all means alike
 SCALES = (0.05, 0.2, 0.8)  # of proposals, in coordinates; one is chosen at random
 
 
@@ -47,14 +48,19 @@ def _walk(chain: "MixtureChain", which: np.ndarray) -> None:
 
 
 def _walk_along(chain: "MixtureChain") -> None:
-    """One hyperparameter of rewards, with motives keeping their distance from the mean in units of the scale."""
+    """One hyperparameter of rewards, or all means alike, and motives keep their distance from means in units of scales.
+
+    The same added to all rewards changes few choices, or none: in that direction means and motives move only together.
+    """
     rng, layout, size = chain.rng, chain.target.layout, chain.likelihoods.num_rewards
     which = np.unique(layout.source[:size])
     which = which[which != CONSTANT]
     if len(which) == 0:
         return
-    j, proposed = rng.choice(which), chain.hyper.copy()
-    proposed[j] += rng.choice(SCALES) * rng.standard_normal()
+    means, proposed = np.unique(layout.source[:size, 0]), chain.hyper.copy()
+    means = means[means != CONSTANT]
+    together = len(means) > 0 and rng.random() < TOGETHER
+    proposed[means if together else rng.choice(which)] += rng.choice(SCALES) * rng.standard_normal()
     before, after = chain.parameters[:size], np.ascontiguousarray(chain.target.parameters(proposed))[:size]
     moved = after[:, 0] + after[:, 1] * (chain.motives - before[:, 0]) / before[:, 1]
     if not np.isfinite(moved).all():

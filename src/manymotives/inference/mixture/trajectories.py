@@ -30,7 +30,7 @@ def move_motives(chain: "MixtureChain") -> None:
         )
         factors = np.linalg.cholesky(np.linalg.inv(of_members + curvature[:, :, None] * np.eye(size)))
     else:
-        factors = np.stack([chain.approximations.of(members).factor for members in sets])
+        factors = np.stack([chain.approximations.given(members, parameters).factor for members in sets])
     given = np.broadcast_to(parameters[: likelihoods.num_rewards], (*chain.motives.shape, 2))
 
     def density(rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
