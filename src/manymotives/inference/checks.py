@@ -129,10 +129,11 @@ def _wrong_in_mixture(known: dict[str, np.ndarray], arrays: dict[str, np.ndarray
 
 
 def _check_sets(seeds: Any, num_tasks: int) -> None:
-    """Raise unless these are sets of tasks, as bytes, each with a seed."""
+    """Raise unless these are sets of tasks, as bytes, each with a seed, or none where it was not refreshed."""
     for members, seed in seeds.items():
         tasks = np.frombuffer(bytes.fromhex(members), dtype=np.int64)
-        if not len(tasks) or tasks.min() < 0 or tasks.max() >= num_tasks or int(seed) < 0:
+        is_seed = seed is None or (isinstance(seed, int) and seed >= 0)
+        if not is_seed or not len(tasks) or tasks.min() < 0 or tasks.max() >= num_tasks:
             raise ValueError(members)
 
 
