@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,13 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import mixing
 from manymotives.inference.draws import sample
+from manymotives.inference.mixture.annealing import Evidences
 from manymotives.io.netcdf import write_tree
 from manymotives.models.mixture import PartitionPrior, first_seen
 from manymotives.posterior import MixturePosterior
 from manymotives.posterior.archive import packed_state, unpacked_state
 from manymotives.posterior.labelling.mixture import judged, prior_numbers
-from manymotives.posterior.partitions import closest_partition, partition_of, together_of
+from manymotives.posterior.partitions import closest_partition, listed, partition_of, together_of
 from places import TRIANGLE
 from test_report import Page
 
@@ -104,6 +106,11 @@ def test_a_partition_between_all_draws_is_found_though_none_of_them_is_it():
     sizes = found.table["tasks"].tolist()
     assert sizes == sorted(np.bincount(truth).tolist(), reverse=True)
     assert sorted(sum(found.members.values(), ())) == list(range(30))
+
+
+def test_names_with_commas_are_told_apart():
+    assert listed(["ann", "bob"]) == "ann, bob"
+    assert listed(["ann, episode 0", "bob"]) == "ann, episode 0; bob"
 
 
 def test_permuting_tasks_permutes_the_partition():
@@ -299,6 +306,16 @@ def test_a_run_cut_in_two_is_the_run(spread, tmp_path):
     assert np.array_equal(longer.data["sample_stats"]["lp"], whole.data["sample_stats"]["lp"])
 
 
+def test_sets_that_another_chain_has_met_are_not_this_chains():
+    """Which of them are shared depends on who is faster, and none are after a resume: draws may not depend on it."""
+    made = SimpleNamespace(tuned=lambda members: (), run=lambda rng, members, tuned: "a run")
+    shared, members = {}, np.array([0, 2])
+    one, other = Evidences(made, shared, 0), Evidences(made, shared, 0)
+    assert one.of(members) == other.run(members, 0) == "a run"
+    assert one.has(members)
+    assert not other.has(members)
+
+
 def spoilt(arrays, name, value):
     return arrays | {f"mixture_{name}": value}
 
@@ -312,6 +329,8 @@ def test_a_state_that_no_chain_saved_is_refused(spread):
         ("motives", np.full_like(arrays["mixture_motives"], np.nan)),
         ("numbers", -arrays["mixture_numbers"]),
         ("information", arrays["mixture_information"][:, :1]),
+        ("refreshed", np.array(["{}", json.dumps({np.array([6]).tobytes().hex(): 1})])),  # there is no seventh task
+        ("refreshed", np.array(["{}", "[]"])),
         ("stream", np.array(["{}", "[]"])),
         ("stream", np.array([json.dumps({"bit_generator": "MT19937"})] * 2)),
     ):

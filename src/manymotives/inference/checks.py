@@ -64,7 +64,7 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
     if not wrong and assignment is not None and not _are_motives(known, assignment.num_motives):
         wrong = ["motives_motive"]
     if not wrong and target.partitions is not None:
-        wrong = _wrong_in_mixture(known, arrays.get("mixture_stream", MISSING))
+        wrong = _wrong_in_mixture(known, arrays, target.num_tasks)
     if wrong:
         raise InputError(
             f"start cannot be gone on from: {wrong[0]!r} of its sampler does not fit this model and these data."
@@ -109,8 +109,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
     return {f"mixture_{name}": size for name, size in sizes.items()}
 
 
-def _wrong_in_mixture(known: dict[str, np.ndarray], streams: np.ndarray) -> list[str]:
-    """The array that is not one of motives numbered 0, 1, …, of finite numbers, or of random number generators."""
+def _wrong_in_mixture(known: dict[str, np.ndarray], arrays: dict[str, np.ndarray], num_tasks: int) -> list[str]:
+    """The array that is not one of motives numbered 0, 1, …, of finite numbers, of sets of tasks, or of streams."""
     label, numbers = known["mixture_label"], known["mixture_numbers"]
     if any(not np.array_equal(np.unique(each), np.arange(len(np.unique(each)))) for each in label):
         return ["mixture_label"]
@@ -119,12 +119,27 @@ def _wrong_in_mixture(known: dict[str, np.ndarray], streams: np.ndarray) -> list
             return [name]
     if np.isnan(numbers).any() or not (numbers[:, [0, 2, 3]] > 0).all():
         return ["mixture_numbers"]
-    try:
-        for each in np.asarray(streams, dtype=str).reshape(len(label)):
-            np.random.default_rng(0).bit_generator.state = json.loads(str(each))
-    except (KeyError, TypeError, ValueError):
-        return ["mixture_stream"]
+    for name, check in (("mixture_refreshed", _check_sets), ("mixture_stream", _check_stream)):
+        try:
+            for text in np.asarray(arrays[name], dtype=str).reshape(len(label)):
+                check(json.loads(str(text)), num_tasks)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return [name]
     return []
+
+
+def _check_sets(seeds: Any, num_tasks: int) -> None:
+    """Raise unless these are sets of tasks, as bytes, each with a seed, or none where it was not refreshed."""
+    for members, seed in seeds.items():
+        tasks = np.frombuffer(bytes.fromhex(members), dtype=np.int64)
+        is_seed = seed is None or (isinstance(seed, int) and seed >= 0)
+        if not is_seed or not len(tasks) or tasks.min() < 0 or tasks.max() >= num_tasks:
+            raise ValueError(members)
+
+
+def _check_stream(state: Any, num_tasks: int) -> None:
+    """Raise unless this is the state of a random number generator."""
+    np.random.default_rng(0).bit_generator.state = state
 
 
 def check_moves_rewards_alone(method: Any, target: Target) -> None:

@@ -8,7 +8,7 @@ The partition with the least expected distance from draws (Wade & Ghahramani 201
 those between them: from the best of them, tasks are moved and parts merged as long as that brings it closer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,7 +56,7 @@ class Partition:
     def table(self) -> pd.DataFrame:
         """One row for each motive: its tasks, and how sure it is that they share it."""
         rows = [
-            (k, len(tasks), float(self.sureness[self.groups == k].mean()), ", ".join(map(str, tasks)))
+            (k, len(tasks), float(self.sureness[self.groups == k].mean()), listed(tasks))
             for k, tasks in self.members.items()
         ]
         return pd.DataFrame(rows, columns=["motive", "tasks", "together", "members"]).set_index("motive")
@@ -90,6 +90,12 @@ def partition_of(labels: np.ndarray, tasks: pd.Index, together: np.ndarray) -> P
 def in_order(partition: Partition) -> np.ndarray:
     """[M] tasks by motive, and in each those that belong to it most surely first."""
     return np.lexsort((-partition.sureness.to_numpy(), partition.groups.to_numpy()))
+
+
+def listed(tasks: Sequence[Label]) -> str:
+    """Names of tasks in one line; those of episodes have commas inside."""
+    names = [str(name) for name in tasks]
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def together_of(labels: np.ndarray) -> np.ndarray:

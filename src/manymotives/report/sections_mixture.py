@@ -6,6 +6,7 @@ import numpy as np
 
 from manymotives.findings import SharedMotives
 from manymotives.models.priors import Prior
+from manymotives.posterior.partitions import listed
 from manymotives.report.content import Content
 from manymotives.report.html import Markup, element, figure, table
 from manymotives.report.sections_model import motives_sentence
@@ -121,7 +122,7 @@ def _members(motives: SharedMotives) -> Markup:
     found, rows = motives.partition, []
     for row in records(found.table.reset_index()):
         names = [shortened(name, 30) for name in found.members[row.motive]]
-        said = ", ".join(names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
+        said = listed(names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
         chance = float(motives.newcomer[row.motive])
         rows.append(
             [int(row.motive), int(row.tasks), (row.together, per_cent(row.together)), (chance, per_cent(chance)), said]

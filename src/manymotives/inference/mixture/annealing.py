@@ -132,11 +132,13 @@ class Evidences:
     def __init__(self, annealing: Annealing, shared: dict[Any, Any], half: int) -> None:
         self.annealing, self.shared, self.half = annealing, shared, half
         self.seeds: dict[bytes, int] = {}  # of sets that were refreshed
+        self.met: set[bytes] = set()  # by this chain: what others have met depends on who is faster
         self.kept: dict[bytes, SetSample] = {}
 
     def of(self, members: np.ndarray) -> SetSample:
         """The run of a set."""
         key = members.tobytes()
+        self.met.add(key)
         if key in self.kept:
             return self.kept[key]
         if key in self.seeds:
@@ -147,9 +149,8 @@ class Evidences:
         return self.shared[self.half, key]
 
     def has(self, members: np.ndarray) -> bool:
-        """Whether there is a run of this set."""
-        key = members.tobytes()
-        return key in self.kept or key in self.seeds or (self.half, key) in self.shared
+        """Whether this chain has met the set."""
+        return members.tobytes() in self.met
 
     def run(self, members: np.ndarray, seed: int) -> SetSample:
         """Another run of a set."""

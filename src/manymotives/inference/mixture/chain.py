@@ -267,7 +267,7 @@ class MixtureChain:
         arrays["information"], arrays["centres"] = self.information, self.centres
         reference = self.approximations.reference
         arrays["reference_parameters"], arrays["reference_rest"] = reference
-        seeds = {members.hex(): seed for members, seed in self.evidences.seeds.items()}
+        seeds = {members.hex(): self.evidences.seeds.get(members) for members in sorted(self.evidences.met)}
         arrays["refreshed"], arrays["index"] = np.array(json.dumps(seeds)), np.array(self.index)
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         return {f"mixture_{name}": value for name, value in arrays.items()}
@@ -286,8 +286,10 @@ class MixtureChain:
         chain.information, chain.centres = np.array(given["information"]), np.array(given["centres"])
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
-        chain.evidences.half = int(given["index"]) % 2
+        chain.index = int(given["index"])
+        chain.evidences.half = chain.index % 2
         seeds = json.loads(str(given["refreshed"]))
-        chain.evidences.seeds = {bytes.fromhex(members): int(seed) for members, seed in seeds.items()}
+        chain.evidences.met = {bytes.fromhex(members) for members in seeds}
+        chain.evidences.seeds = {bytes.fromhex(members): seed for members, seed in seeds.items() if seed is not None}
         chain.is_restored = True
         return chain
