@@ -34,7 +34,7 @@ def calibrated(kind, rule, method, replications, depth=3, truth=None):
     ("kind", "rule", "method"),
     [
         ("a weight", mm.Softmax, "HMC"),
-        ("a weight and a discount", mm.SoftOptimal, "HMC"),
+        pytest.param("a weight and a discount", mm.SoftOptimal, "HMC", marks=pytest.mark.long),
         pytest.param("a weight and a discount", mm.Softmax, "Gibbs", marks=pytest.mark.long),
         pytest.param("pairs of one population", mm.SoftOptimal, "HMC", marks=pytest.mark.long),
         pytest.param("pairs of one population", mm.Softmax, "Gibbs", marks=pytest.mark.long),
@@ -46,7 +46,7 @@ def test_agents_who_look_three_steps_ahead_are_calibrated(kind, rule, method, re
     assert found.p_value > SMALLEST_P, found
 
 
-@pytest.mark.parametrize("replications", [60, *LONG])
+@pytest.mark.parametrize("replications", [40, *LONG])
 def test_agents_who_look_less_far_are_noticed(replications):
     found = calibrated("a weight", mm.Softmax, "HMC", replications, depth=6, truth=2)
     assert found.p_value < SMALLEST_P, found

@@ -180,6 +180,7 @@ def test_what_profiles_say_of_depths():
 # ---- with other parts of the library -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_depths_beside_covariates_several_environments_and_scores():
     choices = mm.simulate(SIX, np.repeat(FEATURE[None], 4, axis=0), mm.Softmax(4.0), steps=40, seed=1, depth=2)
     table = pd.DataFrame({"task": choices.tasks, "age": [1.0, 2.0, 3.0, 4.0]})
