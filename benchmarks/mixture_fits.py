@@ -2,7 +2,7 @@
 
 Models are those a user would write down: a mixture of finite mixtures with its default prior of the number, weights
 Normal(0, 1), all settings of the sampler at their defaults. The choice rule is a modelling choice and stated: experts
-who never err are taken for `Softmax(EXPERTS)`; where choices were drawn from a softmax, its inverse temperature is
+who never err are taken for `SoftOptimal(EXPERTS)`; where choices were drawn from a softmax, its inverse temperature is
 known.
 
 Loss of value: V* − V^π under a task's true reward, averaged over states and tasks; π is the policy that is best for the
@@ -31,12 +31,12 @@ SHORT = mm.HMC(chains=2, draws=2, warmup=2, max_rounds=1)  # compiles
 
 def grid(seed: int, method: Any = None) -> dict[str, Any]:
     """The published grid."""
-    return _of_problem(mixture_problems.grid(seed), mm.Softmax(EXPERTS), _mixture(), seed, method)
+    return _of_problem(mixture_problems.grid(seed), mm.SoftOptimal(EXPERTS), _mixture(), seed, method)
 
 
 def objects(seed: int, method: Any = None) -> dict[str, Any]:
     """Objectworld."""
-    return _of_problem(mixture_problems.objects(seed), mm.Softmax(EXPERTS), _mixture(), seed, method)
+    return _of_problem(mixture_problems.objects(seed), mm.SoftOptimal(EXPERTS), _mixture(), seed, method)
 
 
 def many(seed: int, method: Any = None, tasks: int = 200) -> dict[str, Any]:

@@ -221,7 +221,7 @@ class PlugIn:
     ("is_plugged_in", "replications", "thin"),
     [
         pytest.param(False, 30, 8, marks=pytest.mark.long),
-        (True, 40, 8),
+        pytest.param(True, 40, 8, marks=pytest.mark.long),
         pytest.param(False, 1000, 50, marks=pytest.mark.long),
     ],
 )

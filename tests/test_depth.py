@@ -116,7 +116,7 @@ def target_of(rule, on, environment, counts, depth, temperature=2.0, lapse=0.0):
     return model.target(environment, tuple(range(len(counts))), counts.astype(float))
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.long), 5])
 @pytest.mark.parametrize("on", WHERE)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("path", PATHS)

@@ -31,7 +31,9 @@ LONG = [pytest.param(500, marks=pytest.mark.long)]
 
 @pytest.mark.parametrize("replications", [40, *LONG])
 @pytest.mark.parametrize("rule", [mm.Softmax, pytest.param(mm.SoftOptimal, marks=pytest.mark.long)])
-@pytest.mark.parametrize(("prior", "method"), [("known population", "HMC"), ("population", "Gibbs")])
+@pytest.mark.parametrize(
+    ("prior", "method"), [("known population", "HMC"), pytest.param("population", "Gibbs", marks=pytest.mark.long)]
+)
 def test_discounts_are_calibrated(prior, method, rule, replications):
     found = calibrated(PRIORS[prior], rule, METHODS[method], replications)
     assert {"discount", "reward 1"} <= set(found.ranks)

@@ -55,7 +55,7 @@ PRIOR_CASES = ["finite", *(pytest.param(each, marks=pytest.mark.long) for each i
 @pytest.mark.parametrize("prior", PRIOR_CASES)
 @pytest.mark.parametrize("is_soft", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_posterior_over_all_partitions(prior, is_soft):
-    check_exact(problem(3, features=1, is_soft=is_soft), *PRIORS[prior], draws=200)
+    check_exact(problem(3, features=1, is_soft=is_soft), *PRIORS[prior], draws=150)
 
 
 @pytest.mark.long

@@ -89,7 +89,7 @@ def test_likelihoods_equal_those_of_another_oracle(is_soft: bool, on_pairs: bool
 
 
 @pytest.mark.parametrize("is_soft", [False, True])
-@pytest.mark.parametrize("features", [1, 2])
+@pytest.mark.parametrize("features", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_evidence_does_not_depend_on_the_number_of_nodes(is_soft: bool, features: int) -> None:
     problem = mixture_examples.problem(2, tasks=3, features=features, is_soft=is_soft)
     coarse, fine = (block_evidence(problem, nodes) for nodes in (14, 20))
@@ -204,7 +204,7 @@ def test_the_best_partition_is_the_one_nearest_to_draws() -> None:
     assert abs(distance.mean() - found.expected_distance) < 4 * distance.std() / np.sqrt(len(drawn))
 
 
-@pytest.mark.parametrize("features", [1, 2])
+@pytest.mark.parametrize("features", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_one_motive_is_pooled_and_motives_apart_are_separate(features: int) -> None:
     """What the library says already of these two ends, within 4.5 standard errors."""
     problem = mixture_examples.problem(6, tasks=3, features=features, is_soft=features == 2)
