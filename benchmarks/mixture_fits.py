@@ -111,7 +111,7 @@ def _apart(weights: xr.DataArray, groups: np.ndarray) -> list[dict[str, Any]]:
     return rows
 
 
-def _of_problem(problem: Problem, rule: mm.Softmax, sharing: Any, seed: int, method: Any) -> dict[str, Any]:
+def _of_problem(problem: Problem, rule: Any, sharing: Any, seed: int, method: Any) -> dict[str, Any]:
     posterior, seconds = _fitted(problem, rule, sharing, seed, method)
     number = posterior.number_of_motives
     groups = posterior.partition.groups.loc[list(problem.demonstrations.tasks)].to_numpy()
@@ -142,7 +142,7 @@ def _mixture(spread: Any = None) -> Any:
     return mm.Mixture(motives=mm.FiniteNumber(mean=3.0, concentration=1.0), spread=spread)
 
 
-def _fitted(problem: Problem, rule: mm.Softmax, sharing: Any, seed: int, method: Any) -> tuple[Any, float]:
+def _fitted(problem: Problem, rule: Any, sharing: Any, seed: int, method: Any) -> tuple[Any, float]:
     """The posterior, and the seconds it took."""
     model = mm.RewardPolicyModel(mm.GaussianReward(problem.features, mean=0.0, scale=1.0), rule, sharing)
     begin = time.perf_counter()
