@@ -47,10 +47,6 @@ def main(part: str) -> None:
         posterior = mm.fit(switching, environment, demonstrations, mm.Metropolis(**SHORT), seed=0, progress=False)
         for kind in ("filtered", "smoothed"):
             posterior.motives(kind=kind)
-    if part == "others":
-        sharing = mm.Hierarchical("age", covariates={"task": [0, 1], "age": [1.0, 2.0]})
-        effects = mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(1.0), sharing)
-        mm.fit(effects, environment, demonstrations, METHODS["hmc"][0], seed=0, progress=False)
     if part == "hmc":
         belief = mm.DynamicsBelief.from_demonstrations(demonstrations, discount=0.9)
         mm.fit(mm.RewardPolicyModel(), belief, demonstrations, METHODS[part][0], seed=0, progress=False)
