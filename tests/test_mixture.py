@@ -94,5 +94,12 @@ def test_priors_of_partitions(prior):
     assert (abs(shares - expected) < 4.5 * np.sqrt(expected * (1 - expected) / 4000) + 1e-12).all()
 
 
+def test_a_small_concentration_that_is_known_stays():
+    sharing = mm.Mixture(mm.DirichletProcess(concentration=0.001))
+    model, environment, choices = library_inputs(problem(3, features=1, tasks=3), sharing)
+    found = sample(mm.HMC(chains=2, draws=3, warmup=3), model.bind(environment, choices), seed=0)
+    assert (found.mixture.concentration == 0.001).all()
+
+
 def test_partitions_are_numbered_as_they_appear():
     assert first_seen(np.array([7, 7, 2, 9, 2])).tolist() == [0, 0, 1, 2, 1]

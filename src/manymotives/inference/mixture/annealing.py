@@ -125,8 +125,8 @@ class Annealing:
 class Evidences:
     """Runs that one chain keeps: one for each set of tasks that it has met, until it is refreshed.
 
-    A chain begins with runs that it shares with every other chain, so that chains which disagree tell of runs that are
-    too noisy. Every run is determined by its seed: a chain that is resumed makes the same again.
+    Chains of even and of odd number begin with runs of their own, which each half shares: where runs are too noisy,
+    the halves disagree. Every run is determined by its seed: a chain that is resumed makes the same again.
     """
 
     def __init__(self, annealing: Annealing, shared: dict[Any, Any], half: int) -> None:

@@ -33,6 +33,7 @@ from manymotives.models.mixture import first_seen
 
 STARTS = 4  # kinds of partition that chains begin with
 MOST_AT_FIRST = 20  # motives of a chain that begins with all apart
+LEAST_AT_FIRST = 0.05  # concentration that a chain begins with, where it is inferred
 REFERENCES = (0.1, 0.3, 0.6)  # of warm-up: when approximations are made anew, about where the chain is
 MOVES = 2  # births or deaths, and splits or merges, in each sweep; more where there are many tasks
 SAVED = ("label", "motives", "rest", "away", "hyper")
@@ -204,8 +205,9 @@ class MixtureChain:
         drawn = target.draw_tasks(rng, np.repeat(self.hyper[None, None], 100, axis=0))
         self.rest = np.ascontiguousarray(np.median(drawn, axis=0)[:, size:])
         self.away = np.zeros((num_tasks, size))
-        self.alpha = self.prior.alpha.draw(rng) if self.prior.is_process else 1.0
-        self.alpha = max(self.alpha, 0.05)
+        self.alpha = self.prior.alpha.draw(rng)
+        if not self.prior.alpha.is_known:
+            self.alpha = max(self.alpha, LEAST_AT_FIRST)
         if self.spread_prior is not None:
             self.log_spread = float(np.log(self.spread_prior.draw(rng)))
         self.approximations = Approximations(self.likelihoods, Reference(self.parameters, self.rest))

@@ -37,6 +37,7 @@ def move_partition(chain: "MixtureChain") -> None:
         logits[-1] += found.of(np.array([m])).log_evidence
         for n, members in enumerate(sets):
             logits[n] += found.of(np.sort(np.append(members, m))).log_evidence - found.of(members).log_evidence
+        logits = np.where(np.isnan(logits), -np.inf, logits)  # of a set whose choices no particle could have made
         n = int(np.argmax(logits - np.log(-np.log1p(-rng.random(len(logits))))))
         if n < len(sets):
             label[m] = others[n]
