@@ -1,7 +1,6 @@
 """The third room of the gallery of errors: scores, baselines, the paper's experiments, shared motives as shown."""
 
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
 
@@ -10,9 +9,10 @@ import numpy as np
 import manymotives as mm
 from error_gallery_data import CHAIN, CHAIN_DATA, ROOMS, in_file
 from error_gallery_models import FEW, QUICK, fit
-from manymotives.experiments import PANELS, reproduce, runner
+from manymotives.execution import runner
+from manymotives.execution.store import opened
+from manymotives.experiments import PANELS, reproduce
 from manymotives.experiments.panel import jobs_of
-from manymotives.experiments.store import opened
 from manymotives.scoring import Score
 
 FIELD = mm.worlds.GridWorld((50, 41))
@@ -56,7 +56,8 @@ def dying_workers():
             raise BrokenProcessPool
 
     jobs = jobs_of(PANELS["gain"], "population unknown", 2, seed=0)
-    runner.run_jobs(jobs, lambda: nullcontext(Deadly()), 1, print)
+    with runner.WorkerPool(Deadly()) as pool:
+        runner.run_jobs(jobs, pool, print)
 
 
 def nobody_there():
@@ -136,6 +137,7 @@ COMPARISONS = {
     ),
     "workers that die": dying_workers,
     "no scheduler": nobody_there,
+    "workers that cannot be": lambda: runner.WorkerPool(2.5),
     # ---- motives that tasks share, shown
     "a picture of motives that nobody shares": lambda: mm.plots.together(fit(mm.RewardPolicyModel(), QUICK)),
     "a number of motives that nobody shares": lambda: mm.plots.number_of_motives(fit(mm.RewardPolicyModel(), QUICK)),

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.execution.watch import Watch, spoken
 from manymotives.experiments import PANELS, Claim, reproduce
-from manymotives.experiments.eta import Watch, spoken
 from manymotives.experiments.panel import jobs_of
 from manymotives.experiments.statistics import FAILS, HOLDS, UNDECIDED, effect_of
 from tiny_panel import panel as tiny
@@ -140,7 +140,7 @@ def test_underflow_is_switched_on_where_it_happens(tmp_path):
     """The artefact's curves differ from MRP-MC's exactly where all weights underflow."""
     job = jobs_of(PANELS["efficiency-1e4"], "all steps", 1, seed=0)[0]
     with np.errstate(all="ignore"):
-        row = job.run(job.setting, job.random_seed)
+        row = job.function(job.setting, job.random_seed)
     back, forward = "MRP-MC, weights underflow, ties go back", "MRP-MC, weights underflow, ties go forward"
     assert row["underflowed/MRP-MC/10"] == 1.0
     assert row[f"loss/{back}/10"] > row["loss/blind/0"] > 1.0

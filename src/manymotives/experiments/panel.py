@@ -6,14 +6,12 @@ method of a run sees the same tasks and the same demonstrations, so differences 
 
 import hashlib
 import json
-import math
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
+from manymotives.execution import Job, random_seed
 
 Row = Mapping[str, float]  # all numbers of one run, of all cells of a reading
 
@@ -77,33 +75,6 @@ class Panel:
         return next(iter(self.readings))
 
 
-@dataclass(frozen=True)
-class Unit:
-    """One run of one cell: what is computed, stored and never computed again."""
-
-    panel: str
-    reading: str
-    cell: str
-    fingerprint: str  # of the settings
-    run: int
-    seed: int
-
-    @property
-    def key(self) -> tuple[str, str, str, str, int, int]:
-        return self.panel, self.reading, self.cell, self.fingerprint, self.run, self.seed
-
-
-@dataclass(frozen=True)
-class Job:
-    """A unit with all that is needed to compute it, anywhere."""
-
-    unit: Unit
-    run: Callable[[Any, int], dict[str, float]]
-    setting: Any
-    random_seed: int
-    seconds: float  # expected
-
-
 def jobs_of(panel: Panel, reading: str, runs: int, seed: int) -> list[Job]:
     """All units of a reading of a panel."""
     made = []
@@ -111,10 +82,9 @@ def jobs_of(panel: Panel, reading: str, runs: int, seed: int) -> list[Job]:
         described = json.dumps([asdict(cell.setting), constants_of(panel.run), panel.revision], sort_keys=True)
         fingerprint = hashlib.sha256(described.encode()).hexdigest()[:16]
         for run in range(runs):
-            unit = Unit(panel.name, reading, cell.label, fingerprint, run, seed)
-            made.append(
-                Job(unit, panel.run, cell.setting, random_seed(seed, panel.stream or panel.name, run), panel.seconds)
-            )
+            begin = random_seed(seed, panel.stream or panel.name, run)
+            unit = (panel.name, cell.label, fingerprint, run, seed)
+            made.append(Job(*unit, panel.run, cell.setting, begin, panel.seconds, variant=reading))
     return made
 
 
@@ -126,20 +96,3 @@ def constants_of(run: Callable[..., Any]) -> dict[str, str]:
         for name, value in names.items()
         if name.isupper() and not isinstance(value, str | Panel)  # sentences and what is made of all this
     }
-
-
-def random_seed(seed: int, stream: str, run: int) -> int:
-    """Where a run's random numbers begin, whoever computes it; the same for all cells, which are so paired."""
-    digest = hashlib.sha256(f"{seed}/{stream}/{run}".encode()).digest()
-    return int.from_bytes(digest[:6], "big")  # 48 bits: never the same twice in practice, and exact in any format
-
-
-def computed(job: Job) -> tuple[dict[str, float], float]:
-    """The numbers of a unit, and the seconds it took; a number that is not finite is an error."""
-    begin = time.perf_counter()
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # diagnoses of weights that have collapsed
-        numbers = {name: float(value) for name, value in job.run(job.setting, job.random_seed).items()}
-    bad = [name for name, value in numbers.items() if not math.isfinite(value)]
-    if bad:
-        raise ArithmeticError(f"{job.unit}: {', '.join(bad[:5])} came out as nan or infinite.")
-    return numbers, time.perf_counter() - begin

@@ -1,25 +1,21 @@
 """The verb: which panels, how many runs, who computes; units are computed, stored, drawn and judged."""
 
 import os
-import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from manymotives.errors import InputError
+from manymotives.execution import Job, WorkerPool, cores
+from manymotives.execution.compute import compute_missing, versions
+from manymotives.execution.store import Store, opened
 from manymotives.experiments import efficiency, gain, models, samplers, tasks, temperature
-from manymotives.experiments.eta import Watch
 from manymotives.experiments.figures import draw
 from manymotives.experiments.page import page, versions_text
-from manymotives.experiments.panel import Job, Panel, jobs_of
+from manymotives.experiments.panel import Panel, jobs_of
 from manymotives.experiments.results import claims, curves, gathered
-from manymotives.experiments.runner import dask_cluster, local_processes, run_jobs
-from manymotives.experiments.store import Store, opened
 from manymotives.io.atomic import whole_file
 from manymotives.io.writing import write_table
-from manymotives.versions import version_of
 
 PANELS: dict[str, Panel] = {
     panel.name: panel
@@ -33,7 +29,6 @@ PANELS: dict[str, Panel] = {
         tasks.PANEL,
     )
 }
-SOFTWARE = ("manymotives", "numpy", "numba", "scipy")  # what the numbers may depend on
 STORE = "results.sqlite"
 DEFAULT, EVERY = "default", "all"
 
@@ -83,18 +78,11 @@ def reproduce(
     (folder / "reproduction").mkdir(parents=True, exist_ok=True)
     used = versions()
     with opened(folder / STORE, used) as store:
-        there = store.finished(job.unit for job in jobs)
-        missing = sorted((job for job in jobs if job.unit not in there), key=lambda job: job.unit.run)
-        if missing:
-            with _workers(workers) as (open_executor, count):
-                _compute(missing, len(jobs), store, open_executor, count, progress)
+        if len(store.finished(job.unit for job in jobs)) < len(jobs):
+            with WorkerPool(cores() if workers is None else workers) as pool:
+                compute_missing(jobs, pool, store, progress)
         shown = tuple({panel.name: panel for panel in (*PANELS.values(), *chosen)}.values())
         return _written(folder, store, shown, seed, used, _command(panels, runs, quick, seed, readings))
-
-
-def versions() -> dict[str, str]:
-    """What the numbers may depend on."""
-    return {name: version_of(name) for name in SOFTWARE} | {"python": platform.python_version()}
 
 
 def _chosen(panels: Sequence[str | Panel]) -> tuple[Panel, ...]:
@@ -122,35 +110,6 @@ def _command(panels: Sequence[str | Panel], runs: int | None, quick: bool, seed:
     words += [f"--readings '{readings}'"] if readings != DEFAULT else []
     words += [f"--seed {seed}"] if seed else []
     return " ".join(words)
-
-
-@contextmanager
-def _workers(workers: int | str | Executor | None) -> Iterator[tuple[Callable[[], Any], int]]:
-    """How an executor is opened, and for how many workers to have work ready."""
-    if isinstance(workers, str):
-        with dask_cluster(workers) as (cluster, threads):
-            yield lambda: nullcontext(cluster), threads
-    elif workers is None or isinstance(workers, int):
-        count = workers or _cores()
-        yield lambda: local_processes(count), count
-    else:
-        yield lambda: nullcontext(workers), 2 * (os.cpu_count() or 1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _compute(
-    missing: list[Job], total: int, store: Store, open_executor: Callable[[], Any], workers: int, progress: bool
-) -> None:
-    with Watch(missing, total, workers, progress) as watch:
-
-        def finished(job: Job, numbers: dict[str, float], seconds: float) -> None:
-            store.add(job.unit, numbers, seconds)
-            watch.finished(job, seconds)
-
-        run_jobs(missing, open_executor, workers, finished)
 
 
 def _written(

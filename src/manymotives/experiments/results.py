@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from manymotives.execution.store import Store
 from manymotives.experiments.panel import Panel, Row, jobs_of
 from manymotives.experiments.statistics import effect_of, mean_and_error
-from manymotives.experiments.store import Store
 
 ALL = "all runs"
 CURVES = ["panel", "reading", "measure", "series", "x", "mean", "standard_error", "runs"]

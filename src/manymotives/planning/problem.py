@@ -1,6 +1,9 @@
 """The door to planning: rewards and policies of any batch shape are checked here and trusted afterwards."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +19,7 @@ from manymotives.errors import InputError, quoted
 LIMIT = 1000  # policy iterations; ordinary problems need fewer than 20, adversarial ones up to the number of states
 CONSTANT = 1e-11  # of the size of values: a span below this is rounding
 REWARD_LIMIT = 1e290  # rewards past this would meet the marker of forbidden actions
+_is_alone: ContextVar[bool] = ContextVar("_is_alone", default=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +193,20 @@ def check_spans(span: np.ndarray, best: np.ndarray) -> None:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use; one, inside `one_core`."""
+    if _is_alone.get():
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Within it, this thread computes on one core: the others have work of their own."""
+    before = _is_alone.set(True)
+    try:
+        yield
+    finally:
+        _is_alone.reset(before)
 
 
 def rounding(size: Any, terms: int, epsilon: float) -> Any:

@@ -1,4 +1,4 @@
-"""How far a reproduction has got, and how long it will take: a bar where somebody watches, else a line a minute."""
+"""How far computations have got, and how long they will take: a bar on a terminal, elsewhere a line per minute."""
 
 import sys
 import time
@@ -7,13 +7,13 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from manymotives.experiments.panel import Job
+from manymotives.execution.jobs import Job
 
 EVERY = 60.0  # seconds between two lines where nobody watches
 
 
 class Watch:
-    """Units of several panels, which take very different times: what is left is guessed panel by panel."""
+    """Units of several cells, which take very different times: the time left is estimated cell by cell."""
 
     def __init__(self, jobs: list[Job], total: int, workers: int, shown: bool) -> None:
         self.left: dict[tuple[str, str, str], int] = {}
@@ -58,7 +58,7 @@ class Watch:
         self.left[cell] -= 1
         self.done += 1
         left = f"about {spoken(self.seconds_left())} left"
-        self.bar.update(self.task, completed=self.done, left=left, description=job.unit.panel)
+        self.bar.update(self.task, completed=self.done, left=left, description=job.study)
         now = time.monotonic()
         if self.shown and not self.is_watched and now - self.spoken > EVERY:
             self.spoken = now
@@ -82,4 +82,4 @@ def spoken(seconds: float) -> str:
 
 
 def _cell(job: Job) -> tuple[str, str, str]:
-    return job.unit.panel, job.unit.reading, job.unit.cell
+    return job.study, job.variant, job.cell
