@@ -374,6 +374,7 @@ MODELS = {
     "replications twice": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, seeds=[1, 2, 1]),
     "how many replications": lambda: mm.calibrate(mm.RewardPolicyModel(), CHAIN, seeds=200),
     "nobody to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=0),
+    "no experiment to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, replications=0),
     "one row of rewards to recover": lambda: mm.recover(mm.RewardPolicyModel(), CHAIN, tasks=[0.0, 0.0, 1.0]),
     # ---- findings, plots, report
     "a report of nothing": lambda: mm.report(CHAIN_DATA, "page.html"),

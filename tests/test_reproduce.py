@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.execution.jobs import computed
 from manymotives.execution.watch import Watch, spoken
 from manymotives.experiments import PANELS, Claim, reproduce
 from manymotives.experiments.panel import jobs_of
@@ -148,6 +149,16 @@ def test_underflow_is_switched_on_where_it_happens(tmp_path):
     for x in (10, 100, 1000, 10_000):
         if not row[f"underflowed/MRP-MC/{x}"]:
             assert row[f"loss/{back}/{x}"] == row[f"loss/{forward}/{x}"] == row[f"loss/MRP-MC/{x}"]
+
+
+@pytest.mark.parametrize("name", ["models", "gain"])
+def test_panels_run(name):
+    job = jobs_of(PANELS[name], PANELS[name].default, 1, seed=0)[0]
+    numbers, _ = computed(job)
+    curves = pd.read_csv(HERE.parent / "docs" / "reproduction" / "curves.csv")
+    assert {text.rsplit("/", 1)[0] for text in numbers} == set(
+        (curves["measure"] + "/" + curves["series"])[curves["panel"] == name]
+    )
 
 
 def test_a_number_that_is_not_finite_is_an_error(tmp_path):

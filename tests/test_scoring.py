@@ -13,9 +13,9 @@ from manymotives.cli import app
 from manymotives.scoring import Score
 from manymotives.scoring.contenders import contenders_of
 from manymotives.scoring.counts import OWN_HISTORY, Smoothing, count_models
+from manymotives.scoring.predictions import predictions_of
 from manymotives.scoring.splits import by_each_episode, by_episodes, by_tasks, only
 from manymotives.scoring.sums import Book
-from manymotives.scoring.verb import _predictions
 from scoring_examples import PLACE, PLAIN, QUICK, TABLES, demonstrations, score
 
 # ---- nothing leaks --------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_a_leaky_score_predicts_coin_flips():
         table, _ = count_models(book.cells, book.cells.counts(split.trains), Smoothing(1.0, 1.0, 1.0, 1.0))
         book._count(OWN_HISTORY, number, table[OWN_HISTORY])
     contender = contenders_of(mm.RewardPolicyModel(mm.DirichletReward(0.3), mm.Softmax(20.0)), QUICK, ())[0][0]
-    for number, prediction in enumerate(_predictions(contender, PLACE, book, 0, True)):
+    for number, prediction in enumerate(predictions_of(contender, PLACE, book, 0, True)):
         book.add(contender.name, number, prediction)
     found = Score("episodes", OWN_HISTORY, book.by_task(), book.how(), {}).table.set_index("model")
     above_chance = found["log_likelihood"] - np.log(1 / 3)
@@ -61,7 +61,7 @@ def test_predictions_do_not_know_what_they_predict():
     for model in (mm.RewardPolicyModel(), mm.PolicyOptimalityModel()):
         contender = contenders_of(model, QUICK, ())[0][0]
         books = [Book(PLACE, choices, splits[:1], "episodes") for choices in (data, other)]
-        one, two = (next(_predictions(contender, PLACE, book, 0, True)).log_policy for book in books)
+        one, two = (next(predictions_of(contender, PLACE, book, 0, True)).log_policy for book in books)
         assert np.array_equal(one, two)
     tables = [count_models(book.cells, book.cells.counts(splits[0].trains))[0] for book in books]
     for name in TABLES:

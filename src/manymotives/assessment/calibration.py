@@ -5,8 +5,8 @@ posterior's draws is uniform, for every quantity (Talts et al. 2018; Modrák et 
 sure or too timid, or a prior other than the one the truth came from, shows as ranks that are not.
 """
 
+import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
 from manymotives.errors import InputError, quoted
-from manymotives.inference import Method, Progress
+from manymotives.execution import Job, Workers, compute, fingerprint_of
+from manymotives.inference import Method
 from manymotives.models import Model
-from manymotives.planning.problem import cores
 from manymotives.posterior import Posterior
 
 
@@ -67,6 +67,8 @@ def calibrate(
     steps: int = 20,
     truth: Model | None = None,
     seeds: Sequence[int] = range(200),
+    executor: Workers = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Calibration:
     """Draw truth and data from the model, fit, and see where the truth lies among the draws; many times.
@@ -84,6 +86,11 @@ def calibrate(
     seeds
         One for each replication. Two hundred replications see a bias of about half a posterior standard deviation; a
         wrong width needs more. `range(200, 400)` are two hundred others.
+    executor
+        Who computes: None, threads of this process; a number of processes; the address of a Dask scheduler, such as
+        "tcp://node1:8786"; or any `concurrent.futures.Executor`. The ranks are the same whoever computes them.
+    store
+        A file that keeps the ranks of every replication as it is finished: the same call resumes from it.
     """
     kind = Posterior.kind_of(model)
     environment = environment_of(environment)
@@ -107,19 +114,37 @@ def calibrate(
         tasks = 1
     known = tasks_with_covariates(source) or tasks_with_covariates(model)
     tasks = len(known) or tasks
-    replication = replications_of(model, source, environment, chosen, tasks, steps)
+    setting = _Setting(model, source, environment, chosen, tasks, steps)
+    fingerprint = fingerprint_of(setting)
+    jobs = [
+        Job("calibrate", f"task {task}", fingerprint, number, 0, _ranks, (setting, task), number)
+        for number, task in zip(numbers, np.arange(len(numbers)) % tasks)
+    ]
+    found = compute(jobs, executor=executor, store=store, progress=progress)
+    return Calibration(pd.DataFrame(list(found.values())))
 
-    def replicate(number: int) -> dict[str, float]:
-        rng = np.random.default_rng([numbers[number], 1])
-        true, found = replication(rng, numbers[number], number % tasks)
-        return {name: _rank(found[name], true[name], rng) for name in found if name in true}
 
-    rows: list[dict[str, float]] = []
-    with ThreadPoolExecutor(cores()) as pool, Progress(progress).of(len(numbers), "fits") as report:
-        for row in pool.map(replicate, range(len(numbers))):
-            rows.append(row)
-            report.update(len(rows))
-    return Calibration(pd.DataFrame(rows))
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What all replications share."""
+
+    model: Model
+    source: Model
+    environment: Environment | DynamicsBelief
+    method: Method
+    tasks: int
+    steps: int
+
+
+def _ranks(what: tuple[_Setting, int], seed: int) -> dict[str, float]:
+    """Where the truth fell among the draws of one replication: of one task, and of what tasks share."""
+    setting, task = what
+    replication = replications_of(
+        setting.model, setting.source, setting.environment, setting.method, setting.tasks, setting.steps
+    )
+    rng = np.random.default_rng([seed, 1])
+    true, found = replication(rng, seed, int(task))
+    return {name: _rank(found[name], true[name], rng) for name in found if name in true}
 
 
 def _checked_seeds(seeds: Any) -> list[int]:

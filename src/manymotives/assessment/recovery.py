@@ -1,7 +1,8 @@
 """What could my experiment show? Simulate it, fit it, and hold the estimates against the truth."""
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
+from manymotives.execution import Job, Workers, compute, fingerprint_of
 from manymotives.fitting.fit import fit
 from manymotives.inference import Method, Progress
 from manymotives.models import RewardPolicyModel
@@ -35,6 +37,7 @@ class Recovery:
     demonstrations: Demonstrations
     posterior: Posterior
     losses: pd.DataFrame  # of policies, one row a task
+    replications: pd.DataFrame  # this experiment, and others like it: what each of them recovered, one row for each
 
     @property
     def table(self) -> pd.DataFrame:
@@ -66,6 +69,17 @@ class Recovery:
             f"Recovery of {len(self.rewards)} tasks: correlation {self.correlation:.2f}, {self.coverage:.0%} of true "
             f"rewards in their 95 % intervals\n  loss in value: {mean['inferred']:.3g} acting on what was inferred, "
             f"{mean['demonstrator']:.3g} the demonstrators themselves, {mean['copied']:.3g} copying them"
+            + self._others()
+        )
+
+    def _others(self) -> str:
+        """What experiments like it recovered, in words; nothing where there are none."""
+        if len(self.replications) == 1:
+            return ""
+        middle, error = self.replications.mean(), self.replications.sem()
+        return (
+            f"\n  over {len(self.replications)} experiments: correlation {middle['correlation']:.2f} ± "
+            f"{error['correlation']:.2f}, {middle['coverage']:.1%} ± {error['coverage']:.1%} in their intervals"
         )
 
 
@@ -78,6 +92,9 @@ def recover(
     episodes: int = 1,
     method: Method | None = None,
     seed: int = 0,
+    replications: int = 1,
+    executor: Workers = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Recovery:
     """Simulate an experiment from the model, fit it with the same model, and compare.
@@ -94,6 +111,11 @@ def recover(
         As for `fit`.
     seed
         Another number, another experiment.
+    replications
+        How many experiments to simulate and fit. The result is the first of them; its table `replications` has what
+        each of them recovered.
+    executor, store
+        Who computes the others, and a file that keeps what is finished, as in `calibrate`.
     """
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"recover simulates a RewardPolicyModel(...), not a {type(model).__name__}.")
@@ -108,6 +130,8 @@ def recover(
             'recover compares tasks with the truth, but under Mixture(by="episode") motives are those of episodes. Use '
             'by="task", with as many tasks as there are episodes.'
         )
+    if not isinstance(replications, int | np.integer) or replications < 1:
+        raise InputError(f"replications must be a whole number of at least 1; found {replications!r}.")
     if model.has_covariates and isinstance(tasks, int | np.integer):
         tasks = tasks_with_covariates(model)
     on = model.reward.on
@@ -145,7 +169,34 @@ def recover(
     }
     losses = {name: loss(place, policy, true, on=on, discount=discount) for name, policy in policies.items()}
     discount = np.full(len(names), place.discount) if discount is None else discount
-    return Recovery(true, temperature, discount, demonstrations, posterior, pd.DataFrame({"task": names} | losses))
+    lost = pd.DataFrame({"task": names} | losses)
+    alone = Recovery(true, temperature, discount, demonstrations, posterior, lost, pd.DataFrame())
+    rows = [{"seed": seed} | _figures(alone)]
+    if replications > 1:
+        setting = (model, environment, tasks, steps, episodes, method)
+        mark = fingerprint_of(*setting)
+        jobs = [
+            Job("recover", "", mark, run, 0, _recovered, setting, run, may_be_infinite=True)
+            for run in range(seed + 1, seed + replications)
+        ]
+        shown = progress.shown if isinstance(progress, Progress) else bool(progress)
+        found = compute(jobs, executor=executor, store=store, progress=shown)
+        rows += [{"seed": unit.run} | numbers for unit, numbers in found.items()]
+    return replace(alone, replications=pd.DataFrame(rows).set_index("seed"))
+
+
+def _recovered(setting: tuple[Any, ...], seed: int) -> dict[str, float]:
+    """One more experiment, as a unit of work."""
+    model, environment, tasks, steps, episodes, method = setting
+    sizes: Any = {"tasks": tasks, "steps": steps, "episodes": episodes}
+    return _figures(recover(model, environment, method=method, seed=seed, progress=False, **sizes))
+
+
+def _figures(found: Recovery) -> dict[str, float]:
+    """What an experiment recovered, in numbers."""
+    lost = found.losses.drop(columns="task").mean()
+    figures = {"correlation": found.correlation, "coverage": found.coverage}
+    return figures | {f"loss_{name}": float(value) for name, value in lost.items()}
 
 
 def _named_tasks(tasks: Any, environment: Environment, on: str) -> tuple[tuple[Label, ...], np.ndarray | None]:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from manymotives.commands.common import Speaker
+from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
 from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
@@ -73,6 +74,9 @@ def compare(
         Beside, typer.Option(help="What stands beside the runs: counts and the paper's models, or counts only.")
     ] = Beside.MODELS,
     seed: Annotated[int, typer.Option(help="Another number, other folds and other draws.", min=0)] = 0,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    store: StoreOption = None,
     out: Annotated[Path | None, typer.Option(help="Also save the score: .json (everything) or .csv (table).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
 ) -> None:
@@ -90,6 +94,8 @@ def compare(
             hold_out=what,
             beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
             seed=seed,
+            executor=executor_of(workers, scheduler),
+            store=store,
             progress=Logged(not as_json),
         )
         if out is not None:

@@ -7,7 +7,7 @@ import pandas as pd
 import typer
 
 from manymotives.commands.common import Speaker
-from manymotives.errors import InputError
+from manymotives.commands.workers import SchedulerOption, executor_of
 from manymotives.experiments import PANELS
 from manymotives.experiments import reproduce as reproduced
 
@@ -29,9 +29,7 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Processes of this machine. Default: one for each core.", min=1)
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://node1:8786, in place of processes.")
-    ] = None,
+    scheduler: SchedulerOption = None,
     out: Annotated[Path, typer.Option(help="Folder for results, tables, pictures and the page.")] = Path(
         "reproduction"
     ),
@@ -43,8 +41,6 @@ def reproduce(
     """
     speaker = Speaker(as_json)
     with speaker.failures(out, lambda: UNTIL_THEN):
-        if workers is not None and scheduler is not None:
-            raise InputError("choose one of --workers and --scheduler: each says who computes.")
         page = reproduced(
             panels or (),
             out=out,
@@ -52,7 +48,7 @@ def reproduce(
             quick=quick,
             seed=seed,
             readings=readings,
-            workers=scheduler or workers,
+            workers=executor_of(workers, scheduler),
             progress=not as_json,
         )
         claims = pd.read_csv(out / "reproduction" / "claims.csv")

@@ -42,6 +42,7 @@ class Job:
     random_seed: int
     seconds: float = 1.0  # expected, for the first forecast of the time left
     variant: str = ""
+    may_be_infinite: bool = False  # whether numbers may be infinite or NaN, and mean something
 
     @property
     def unit(self) -> Unit:
@@ -49,12 +50,12 @@ class Job:
 
 
 def computed(job: Job) -> tuple[Numbers, float]:
-    """The numbers of a unit, and the seconds it took; a number that is not finite is an error."""
+    """The numbers of a unit, and the seconds it took; a number that is not finite is an error, unless it may be."""
     begin = time.perf_counter()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"), one_core():  # a worker is one core's work
         numbers = {name: float(value) for name, value in job.function(job.setting, job.random_seed).items()}
     bad = [name for name, value in numbers.items() if not math.isfinite(value)]
-    if bad:
+    if bad and not job.may_be_infinite:
         raise ArithmeticError(f"{job.unit}: {', '.join(bad[:5])} came out as nan or infinite.")
     return numbers, time.perf_counter() - begin
 

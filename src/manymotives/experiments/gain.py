@@ -69,12 +69,12 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
             posterior = mm.fit(chosen_model, chain, shown, method, seed=seed, progress=False)
             found[f"loss/{name}/{tasks}"] = loss(posterior.policies().values)
             found[f"ess/{name}/{tasks}"] = float(posterior.data["sample_stats"]["effective_sample_size"].min())
-        for name, options in (
-            ("Imit, pooled", {"pooled": True}),
-            ("Imit, task by task", {}),
-            ("Imit, task by task, most frequent action", {"greedy": True}),
+        for name, seen, greedy in (
+            ("Imit, pooled", shown.pooled(), False),
+            ("Imit, task by task", shown, False),
+            ("Imit, task by task, most frequent action", shown, True),
         ):
-            imitator = mm.baselines.imitation(chain, shown, **options)
+            imitator = mm.baselines.imitation(chain, seen, greedy=greedy)
             found[f"loss/{name}/{tasks}"] = loss(imitator.policies.values)
         for name in ("Imit, pooled", "Imit, task by task", "Imit, task by task, most frequent action"):
             for model_name in ("MRP-MC", "MRP-MC, nested"):

@@ -1,6 +1,8 @@
 """Where scores are added up: every model, every task, the same held-out choices."""
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,9 @@ class Book:
         for split, counts in zip(self.splits, self.tested):
             made = np.bincount(self.cells.task, weights=counts.sum(axis=1), minlength=self.num_tasks)
             self.choices[split.own_episodes] = self.choices.get(split.own_episodes, 0) + made
+
+    def check_choices(self) -> None:
+        """Refuse data in which there is nothing to predict."""
         if not any(made.any() for made in self.choices.values()):
             raise InputError(
                 f"no held-out choice had an alternative: there is nothing to predict. In the states of all "
@@ -83,16 +88,13 @@ class Book:
 
     def add(self, name: str, number: int, prediction: Prediction) -> None:
         """What a model predicts for split `number`."""
-        split, policy = self.splits[number], prediction.log_policy
+        policy = prediction.log_policy
         if prediction.by_row is not None:
             self.add_rows(name, number, prediction.by_row)
         else:
             table = policy[self.cells.state] if policy.ndim == 2 else policy[self.cells.task, self.cells.state]
             self._count(name, number, table)
-        tasks = self.demonstrations.tasks
-        who = {"task": tasks[split.task], "own_episodes": split.own_episodes} if self.hold_out == "tasks" else {}
-        shape = {} if np.isnan(prediction.pareto_k) else {"pareto_k": prediction.pareto_k}
-        self.ways.append({"model": name, "split": number} | who | {"how": prediction.how} | shape)
+        self._note(name, number, prediction.how, prediction.pareto_k)
 
     def add_rows(self, name: str, number: int, log_probability: Float[np.ndarray, " rows"]) -> None:
         """log p of what was chosen in each row, by a model that looks further back than a state."""
@@ -100,12 +102,54 @@ class Book:
         task = self.demonstrations.task[rows]
         self._sum(name, number, np.bincount(task, weights=log_probability[rows], minlength=self.num_tasks))
 
+    def _note(self, name: str, number: int, how: str, pareto_k: float) -> None:
+        split, tasks = self.splits[number], self.demonstrations.tasks
+        who = {"task": tasks[split.task], "own_episodes": split.own_episodes} if self.hold_out == "tasks" else {}
+        shape = {} if np.isnan(pareto_k) else {"pareto_k": pareto_k}
+        self.ways.append({"model": name, "split": number} | who | {"how": how} | shape)
+
     def _count(self, name: str, number: int, table: np.ndarray) -> None:
         self._sum(name, number, self.cells.by_task(table, self.tested[number], self.num_tasks))
 
     def _sum(self, name: str, number: int, found: np.ndarray) -> None:
         key = (name, self.splits[number].own_episodes)
         self.sums[key] = self.sums.get(key, 0) + found
+
+    # ---- parts of a book, for workers ------------------------------------------------------------------------
+
+    def parts(self, each_alone: bool) -> list[tuple[int, "Book"]]:
+        """Books of the same data without sums: one for each split, or one for all; and the number of its first."""
+        if not each_alone:
+            return [(0, replace(self, sums={}, ways=[], orders=set()))]
+        return [
+            (n, replace(self, splits=(split,), sums={}, ways=[], orders=set())) for n, split in enumerate(self.splits)
+        ]
+
+    def numbers(self, first: int) -> dict[str, float]:
+        """All sums and ways as numbers by name, for `merge`; `first`: which split of the whole book is its first."""
+        found = {
+            json.dumps(["sum", name, own_episodes, task]): float(sums[task])
+            for (name, own_episodes), sums in self.sums.items()
+            for task in range(self.num_tasks)
+        }
+        for way in self.ways:
+            key = [way["model"], first + way["split"], way["how"]]
+            found[json.dumps(["way", *key])] = way.get("pareto_k", NOT_ASKED)
+        return found
+
+    def merge(self, numbers: Mapping[str, float]) -> None:
+        """Add what another part of the book has summed."""
+        sums: dict[tuple[str, int], np.ndarray] = {}
+        for text, value in numbers.items():
+            word, name, *rest = json.loads(text)
+            if word == "sum":
+                own_episodes, task = rest
+                sums.setdefault((name, own_episodes), np.zeros(self.num_tasks))[task] = value
+            else:
+                number, how = rest
+                self._note(name, number, how, value)
+        for key, found in sums.items():
+            self.sums[key] = self.sums.get(key, 0) + found
 
     def by_task(self) -> pd.DataFrame:
         """One row a model (and experience) and task, in nats a choice."""

@@ -1,6 +1,7 @@
 """The verb: hold out, learn from the rest, predict; every model from the same training sets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,21 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
 from manymotives.errors import InputError, listed, quoted
-from manymotives.fitting.fit import fit
+from manymotives.execution import Workers
 from manymotives.inference import Method, Progress
-from manymotives.inference.importance import UNRELIABLE
 from manymotives.models import Model
-from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
+from manymotives.posterior import Posterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
-from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, contenders_of, predicted
-from manymotives.scoring.held_out_tasks import predict_held_out_tasks, predict_without, refit
+from manymotives.scoring.contenders import Contender, contenders_of
 from manymotives.scoring.mixture import check_mixture
 from manymotives.scoring.own_past import can_use_own_past
-from manymotives.scoring.prediction import FIT, Prediction
+from manymotives.scoring.predictions import switches
 from manymotives.scoring.result import Score
-from manymotives.scoring.reweighting import reweighted
-from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks, only
+from manymotives.scoring.splits import Split, by_each_episode, by_episodes, by_tasks
 from manymotives.scoring.sums import Book
-from manymotives.scoring.switching import add_free_policies, check_switching, predict_switching
+from manymotives.scoring.switching import add_free_policies
+from manymotives.scoring.units import Predictor, predict_all
 
 Scored = Model | Posterior  # what can be scored
 PSIS = "psis"  # in place of a method: weights, no fits
@@ -44,6 +43,8 @@ def score(
     hold_out: str | tuple[str, int | str | Sequence[int]] = "episodes",
     beside: Scored | Sequence[Scored] | Mapping[str, Scored] | None = None,
     seed: int = 0,
+    executor: Workers = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Score:
     """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
@@ -76,6 +77,12 @@ def score(
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
         models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
         it only switching?
+    executor
+        Who fits: None, this process, one fit after another; a number of processes; the address of a Dask scheduler,
+        such as "tcp://node1:8786"; or any `concurrent.futures.Executor`. Held-out episodes are a unit of work for each
+        model and fold, held-out tasks one for each model. The scores are the same whoever computes them.
+    store
+        A file that keeps the result of every unit of work as it is finished: the same call resumes from it.
     """
     hold_out, folds, first, own_past = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:
@@ -120,28 +127,20 @@ def score(
             "known inverse temperature and lapse.",
         )
     book = Book(environment, demonstrations, splits, hold_out, own_past)
+    book.check_choices()
     dynamics_of = {each.name: each.dynamics(dynamics) for each in contenders}
     basis = Basis.of(dynamics_of, demonstrations, book.held_out, book.held_out & book.is_choice)
     warnings += basis_warnings(dynamics, demonstrations, basis)
     book.add_count_models(_tuning(splits, demonstrations, seed) if hold_out == "episodes" and not refits else None)
-    for each in {each.model.switching.num_motives: each for each in contenders if _switches(each)}.values():
+    for each in {each.model.switching.num_motives: each for each in contenders if switches(each)}.values():
         add_free_policies(each, book, seed)
-    bar = progress if isinstance(progress, Progress) else Progress(progress is not False)
-    with bar.of(len(contenders) * len(splits), "predictions") as report:
-        for position, contender in enumerate(contenders):
-            unmixed = 0
-            for number, prediction in enumerate(
-                _predictions(contender, contender.dynamics(dynamics), book, seed, refits)
-            ):
-                _check_weights(contender, book, number, prediction)
-                book.add(contender.name, number, prediction)
-                unmixed += not prediction.mixed
-                report.update(position * len(splits) + number + 1, contender.name)
-            if unmixed:
-                warnings += (
-                    f"{contender.name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards "
-                    "of `fit`. Predictions ask less of chains than rewards do, but a longer run is safer.",
-                )
+    predictors = [Predictor(each, each.dynamics(dynamics), seed, refits) for each in contenders]
+    for name, unmixed in predict_all(predictors, book, executor, store, progress).items():
+        if unmixed:
+            warnings += (
+                f"{name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards of `fit`. "
+                "Predictions ask less of chains than rewards do, but a longer run is safer.",
+            )
     warnings += _unscored(book.by_task())
     settings: dict[str, Any] = {"seed": seed, "refits": refits, "orders_of_history": sorted(book.orders)}
     if hold_out == "tasks":
@@ -151,103 +150,6 @@ def score(
     elif refits:
         settings["folds"] = folds
     return Score(hold_out, asked, book.by_task(), book.how(), settings, warnings, basis)
-
-
-def _switches(contender: Contender) -> bool:
-    """Whether its motives do: then free policies that switch stand beside it."""
-    return Posterior.kind_of(contender.model) is SwitchingPosterior
-
-
-def _predictions(
-    contender: Contender, dynamics: EnvironmentOrBelief, book: Book, seed: int, refits: bool
-) -> Iterator[Prediction]:
-    """What a model predicts for each split, by the cheapest way that can be trusted."""
-    demonstrations, splits = book.demonstrations, book.splits
-    if _switches(contender):
-        check_switching(contender, refits)
-        yield from predict_switching(contender, dynamics, book, seed)
-        return
-    if book.hold_out == "episodes" and refits:
-        for split in splits:
-            log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
-            yield Prediction(log_policies, FIT, mixed=mixed)
-        return
-    if contender.model.is_mixture:  # a held-out task stays in the fit without its choices: any motive, or a new one
-        for split in splits:
-            yield refit(contender, dynamics, demonstrations, split, seed)
-        return
-    if not Posterior.kind_of(contender.model).can_be_reweighted:
-        if not refits:
-            raise InputError(
-                f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, not draws that "
-                'could be reweighted. Score it without method="psis" (on the command line, without --method none).'
-            )
-        yield from _by_optimality(contender, dynamics, book, seed)
-        return
-    posterior = contender.posterior
-    if posterior is None:
-        posterior = fit(contender.model, dynamics, demonstrations, contender.method, seed=seed, progress=False)
-    assert isinstance(posterior, RewardPolicyPosterior)
-    if book.hold_out == "tasks" and contender.model.is_hierarchical:
-        yield from predict_held_out_tasks(contender, dynamics, demonstrations, splits, posterior, seed, refits=refits)
-        return
-    for number, (split, prediction) in enumerate(zip(splits, reweighted(posterior, demonstrations, splits))):
-        if not refits or not prediction.pareto_k > UNRELIABLE:
-            yield prediction
-        elif contender.model.is_pooled:
-            yield predict_without(contender, dynamics, demonstrations, split, posterior, [seed, number])
-        else:
-            yield refit(contender, dynamics, demonstrations, split, seed)
-
-
-def _by_optimality(contender: Contender, dynamics: EnvironmentOrBelief, book: Book, seed: int) -> Iterator[Prediction]:
-    """MPO for a new task: where tasks do not inform each other, one fit for each n serves all of them."""
-    demonstrations, splits = book.demonstrations, book.splits
-    if not contender.model.has_independent_tasks:
-        for split in splits:
-            yield refit(contender, dynamics, demonstrations, split, seed)
-        return
-
-    def implied_by(rows: np.ndarray) -> Implied:
-        training = only(demonstrations, rows)
-        posterior = fit(contender.model, dynamics, training, contender.method, seed=seed, progress=False)
-        assert isinstance(posterior, PolicyOptimalityPosterior)
-        return Implied.by(posterior)
-
-    worth = implied_by(np.ones(len(demonstrations.task), dtype=bool)).worth(demonstrations.counts)
-    by_experience: dict[int, Implied] = {}
-    for split in splits:
-        if split.own_episodes not in by_experience:
-            same = [other for other in splits if other.own_episodes == split.own_episodes]
-            rows = np.any([other.trains & (demonstrations.task == other.task) for other in same], axis=0)
-            by_experience[split.own_episodes] = implied_by(rows)
-        best = int(np.argmax(np.delete(worth, split.task, axis=0).sum(axis=0)))  # as the others act
-        log_policies = by_experience[split.own_episodes].log_policies(TEMPERATURES[best])
-        yield Prediction(log_policies[split.task], FIT)
-
-
-def _check_weights(contender: Contender, book: Book, number: int, prediction: Prediction) -> None:
-    """Weights that cannot be trusted are refused, not used."""
-    if not prediction.pareto_k > UNRELIABLE:  # also where none were asked for
-        return
-    split, demonstrations = book.splits[number], book.demonstrations
-    task = quoted(demonstrations.tasks[split.task])
-    if book.hold_out == "episodes":
-        name = demonstrations.episodes[demonstrations.episode[split.tested][0]]
-        what = f"episode {quoted(name)} of {task}"
-    else:
-        what = f"the choices of {task}" + (f" after its first {split.own_episodes}" if split.own_episodes else "")
-    if np.isfinite(prediction.pareto_k):
-        why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
-    else:
-        why = (
-            "nothing can be said: there are too few draws, or a few of them outweigh all others beyond what numbers "
-            "hold, or the population is a single estimate"
-        )
-    raise InputError(
-        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score without "
-        'method="psis" (on the command line, without --method none).'
-    )
 
 
 def _unscored(by_task: pd.DataFrame) -> tuple[str, ...]:
