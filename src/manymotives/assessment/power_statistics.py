@@ -4,6 +4,7 @@ Power is the share of experiments in which the rule says yes, among those whose 
 `power_if_no` and `power_if_yes` are what power would be if all of them had come out one way or the other.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,10 @@ def share(claims: Any) -> tuple[float, float, float]:
 
 def wilson(yes: int, count: int, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's score interval of a probability: good for small numbers too, and inside [0, 1]."""
-    found = stats.binomtest(yes, count).proportion_ci(level, method="wilson")
-    return float(found.low), float(found.high)
+    z, p = float(stats.norm.ppf((1 + level) / 2)), yes / count
+    centre, half = p + z**2 / (2 * count), z * math.sqrt(p * (1 - p) / count + (z / (2 * count)) ** 2)
+    shrink = 1 + z**2 / count
+    return max(0.0, (centre - half) / shrink), min(1.0, (centre + half) / shrink)
 
 
 def mean_with_interval(values: np.ndarray) -> tuple[float, float, float]:
