@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 import oracle_power as oracle
+from manymotives.assessment.contrasts import read_contrast
 from manymotives.assessment.power_checks import checked_source
 from manymotives.assessment.power_replications import Experiment, fitted, recruited_and_bound, replicate
 from manymotives.assessment.power_result import Power
 from manymotives.assessment.power_rules import Rule
 from manymotives.assessment.power_truths import recruited, wanted
-from manymotives.assessment.contrasts import read_contrast
 from manymotives.cli import app
 from manymotives.execution.runner import WorkerPool
 from power_examples import EFFECT_SCALE, MEAN_SCALE, SIGMA, arms_model, corridor, two_arms
@@ -151,7 +151,10 @@ def test_truths_of_a_pilot_are_draws_of_its_posterior():
     environment, table = corridor(), {"task": list(range(6)), "condition": ["no", "yes"] * 3}
     shown = mm.simulate(environment, np.tile([0.0, 0.3, 1.0], (6, 1)), mm.Softmax(2.0), steps=30, seed=1)
     model = mm.RewardPolicyModel(
-        mm.GaussianReward(), mm.Softmax(), mm.Hierarchical("condition", covariates=table), discount=mm.Beta(alpha=8.0, beta=2.0)
+        mm.GaussianReward(),
+        mm.Softmax(),
+        mm.Hierarchical("condition", covariates=table),
+        discount=mm.Beta(alpha=8.0, beta=2.0),
     )
     posterior = mm.fit(model, environment, shown, mm.HMC(chains=2, draws=60, warmup=60, max_rounds=1), progress=False)
     expected = posterior.contrast({"condition": "yes"}, {"condition": "no"}).set_index("quantity")
@@ -179,9 +182,7 @@ KINDS = {
     ),
     "depth": (mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(), mm.Hierarchical(), depth=2), None),
     "features, residual": (
-        mm.RewardPolicyModel(
-            mm.GaussianReward(np.eye(3)[:, :2], residual=True), mm.Softmax(), mm.Pooled()
-        ),
+        mm.RewardPolicyModel(mm.GaussianReward(np.eye(3)[:, :2], residual=True), mm.Softmax(), mm.Pooled()),
         None,
     ),
 }
@@ -281,7 +282,9 @@ def test_power_from_the_command_line(pilot, tmp_path):
     assert (out / "power.png").stat().st_size > 5000
     found = Power.load(out / "power.json")
     pd.testing.assert_frame_equal(pd.read_csv(out / "power.csv"), found.table)
-    alone = mm.power(mm.load(pilot), contrast=CONTRAST, subjects=[4, 6], steps=[5], replications=6, stop=None, progress=False)
+    alone = mm.power(
+        mm.load(pilot), contrast=CONTRAST, subjects=[4, 6], steps=[5], replications=6, stop=None, progress=False
+    )
     pd.testing.assert_frame_equal(found.experiments, alone.experiments, check_exact=True)
 
 
@@ -307,7 +310,9 @@ def test_kill_9_on_a_cluster_and_resumed_gives_the_same_table(pilot, tmp_path, m
         assert done.exit_code == 0, done.output
     assert len(submitted) == len(set(submitted)) == total - before
     monkeypatch.undo()
-    alone = mm.power(mm.load(pilot), contrast=CONTRAST, subjects=[4, 6], steps=[5], replications=6, stop=None, progress=False)
+    alone = mm.power(
+        mm.load(pilot), contrast=CONTRAST, subjects=[4, 6], steps=[5], replications=6, stop=None, progress=False
+    )
     pd.testing.assert_frame_equal(Power.load(out / "power.json").experiments, alone.experiments, check_exact=True)
 
 

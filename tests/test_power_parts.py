@@ -7,6 +7,7 @@ from scipy import stats
 
 import manymotives as mm
 from manymotives.assessment.contrasts import quantities_of, read_contrast
+from manymotives.assessment.power_checks import contrast_warnings
 from manymotives.assessment.power_result import Power
 from manymotives.assessment.power_rules import Rule, checked_rule
 from manymotives.assessment.power_statistics import cell_row, exaggeration, is_decided, looks, wilson
@@ -70,6 +71,19 @@ def test_a_contrast_is_that_of_the_posterior():
             ours = asked.at(target, location, drawn_coefficients(posterior), rows)
             expected = theirs[(theirs["quantity"] == "reward") & (theirs["state"] == state)]["mean"]
             assert ours.mean() == pytest.approx(float(expected.iloc[0]), rel=1e-9)
+
+
+def test_what_no_choice_can_show_is_warned_of():
+    """Without terminal states a constant added to all rewards changes no choice; differences are another matter."""
+    environment = corridor()
+    target = bound(FREE, environment)
+    alone, difference = (read_contrast(text, FREE, target) for text in ("0", "0 - 2"))
+    assert "cannot show all of “0”" in contrast_warnings(alone, FREE, environment, target)[0]
+    shows = mm.identifiability(environment).can_show(0, 2)
+    assert bool(contrast_warnings(difference, FREE, environment, target)) != shows
+    arms = arms_model()
+    seen = bound(arms, two_arms(), ("a", "b"))
+    assert contrast_warnings(read_contrast("left: restricted - free", arms, seen), arms, two_arms(), seen) == ()
 
 
 # ---- rules -------------------------------------------------------------------------------------------------------
@@ -226,8 +240,9 @@ def test_sentences_say_what_is_needed():
     assert "To see “water - food” with probability 0.8 you need about 16 subjects of 200 steps (0.94" in text
     assert "With 50 steps no number of subjects tried is enough." in text
     assert list(found.smallest["subjects"]) == [16]
-    assert "No experiment tried would see “water - food” with probability 0.8: the best, 16 subjects of 50 steps" in str(
-        made({(8, 50): 0.3, (16, 50): 0.6})
+    assert (
+        "No experiment tried would see “water - food” with probability 0.8: the best, 16 subjects of 50 steps"
+        in str(made({(8, 50): 0.3, (16, 50): 0.6}))
     )
 
 

@@ -114,7 +114,9 @@ def read_contrast(text: Any, model: RewardPolicyModel, target: Target) -> Contra
     for left, right in _sides(whole):
         if left in known and right in known:
             if left == right:
-                raise InputError(f"contrast {quoted(whole)} is a difference between {quoted(left)} and itself, 0.")
+                raise InputError(
+                    f"contrast {quoted(whole)} subtracts {quoted(left)} from itself. Compare two different names."
+                )
             return Contrast(whole, known[left], less=known[right])
     sides = [side for pair in _sides(whole) for side in pair if side] or [whole.split(":")[0].strip()]
     unknown = [side for side in sides[:2] if side not in known]
@@ -158,13 +160,11 @@ def _read_values(asked: str, whole: str, model: RewardPolicyModel) -> tuple[str,
     else:
         columns = [name for name, levels in zip(table.names, table.levels) if levels is not None]
     pairs = _sides(asked)
-    found = [
-        (column, values) for column in columns for pair in pairs if (values := _values_of(table, column, pair))
-    ]
+    found = [(column, values) for column in columns for pair in pairs if (values := _values_of(table, column, pair))]
     if len(found) > 1:
         raise InputError(
-            f"contrast {quoted(whole)}: {listed([column for column, _ in found])} all have these levels. Say which is "
-            f'meant: "{found[0][0]} = {asked}" after the colon.'
+            f"contrast {quoted(whole)}: several covariates have these levels, {listed([name for name, _ in found])}. "
+            f'Say which one is meant: "{found[0][0]} = {asked}" after the colon.'
         )
     if not found:
         raise InputError(

@@ -13,7 +13,7 @@ from manymotives.errors import InputError, quoted
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.covariates import Covariates
 from manymotives.models.effects import POPULATION
-from manymotives.models.rewards import LINEAR
+from manymotives.models.rewards import GaussianReward
 from manymotives.models.shared_rewards import reward_names
 from manymotives.planning import identifiability
 from manymotives.posterior import Posterior
@@ -39,7 +39,9 @@ def checked_sizes(
         listed = [given] if _is_whole(given) else given
         listed = list(listed) if isinstance(listed, list | tuple | range | np.ndarray) else []
         if not listed or not all(_is_whole(each) and each >= 1 for each in listed):
-            raise InputError(f"power: {name} must be whole numbers of at least 1, such as [8, 16]; found {quoted(given)}.")
+            raise InputError(
+                f"power: {name} must be whole numbers of at least 1, such as [8, 16]; found {quoted(given)}."
+            )
         found.append(tuple(sorted({int(each) for each in listed})))
     if not _is_whole(replications) or replications < 2:
         raise InputError(f"power: replications must be a whole number of at least 2; found {quoted(replications)}.")
@@ -73,8 +75,8 @@ def checked_source(
     model = pilot.model if is_pilot else pilot
     if not isinstance(model, RewardPolicyModel):
         raise InputError(
-            "power: the first argument must be a posterior of a RewardPolicyModel(...), such as mm.load reads, or such a "
-            f"model; found {type(model).__name__}."
+            "power: the first argument must be a posterior of a RewardPolicyModel(...), such as mm.load reads, or such "
+            f"a model; found {type(model).__name__}."
         )
     fitted = model if analysis is None else analysis
     if not isinstance(fitted, RewardPolicyModel):
@@ -124,7 +126,9 @@ def _checked_environment(pilot: Any, environment: Any, is_pilot: bool, episodes:
         several = isinstance(place, Environments) and len(place.members) > 1
         if several or place.is_terminal.any():
             why = "each episode begins in one of several environments" if several else "terminal states end episodes"
-            raise InputError(f"power: {why}. Say how many episodes each subject has: episodes=…, each of `steps` choices.")
+            raise InputError(
+                f"power: {why}. Say how many episodes each subject has: episodes=…, each of `steps` choices."
+            )
     elif not _is_whole(episodes) or episodes < 1:
         raise InputError(f"power: episodes must be a whole number of at least 1; found {quoted(episodes)}.")
     return place
@@ -140,8 +144,8 @@ def _rows(model: RewardPolicyModel, analysis: RewardPolicyModel) -> Covariates |
     if tables:
         missing = sorted(needed - set(tables[0].names))
         raise InputError(
-            f"power: no table of covariates has all columns that truth and analysis use: {quoted(missing[0])} is only in "
-            "that of the analysis. Give the analysis a table with all of them."
+            f"power: no table of covariates has all columns that truth and analysis use: {quoted(missing[0])} is only "
+            "in that of the analysis. Give the analysis a table with all of them."
         )
     return None
 
@@ -171,10 +175,10 @@ def contrast_warnings(
     contrast: Contrast, model: RewardPolicyModel, environment: Environment, target: Target
 ) -> tuple[str, ...]:
     """Whether choices in this environment can show the contrast at all, for Gaussian rewards, which add up."""
-    kind = contrast.quantity.kind
-    if target.layout.link != LINEAR or kind not in (WEIGHT, REWARD) or model.reward.residual_scale is not None:
+    kind, reward = contrast.quantity.kind, model.reward
+    if not isinstance(reward, GaussianReward) or reward.residual_scale is not None or kind not in (WEIGHT, REWARD):
         return ()
-    own, made_of = reward_names(environment, target.on), model.reward.features_for(environment)
+    own, made_of = reward_names(environment, target.on), reward.features_for(environment)
     made_of = own.matrix if made_of is None and own.are_shared else made_of
     features = None if made_of is None else made_of.toarray()
     if features is not None and target.on == "state_action":
@@ -190,7 +194,7 @@ def contrast_warnings(
     if np.abs(change @ unseen).max(initial=0.0) < SEEN:
         return ()
     return (
-        f"choices in this environment cannot show all of “{contrast.text}”: some rewards that differ in it choose alike "
-        "(see mm.identifiability), so that the rest is decided by the prior. Differences such as “water - food” can "
-        "often be shown where “water” alone cannot.",
+        f"choices in this environment cannot show all of “{contrast.text}”: some rewards that differ in it choose "
+        "alike (see mm.identifiability), so that the rest is decided by the prior. Differences such as “water - food” "
+        "can often be shown where “water” alone cannot.",
     )

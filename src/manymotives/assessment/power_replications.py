@@ -92,10 +92,14 @@ def recruited_and_bound(experiment: Experiment, seed: int) -> tuple[Recruits, Ta
         )
         try:
             return recruits, _bound(experiment, recruits)
-        except InputError:
-            if attempt == RECRUITMENTS - 1 or experiment.covariates is None:
+        except InputError as error:
+            if experiment.covariates is None:
                 raise
-    raise AssertionError
+            reason = error
+    raise InputError(
+        f"power: no {experiment.subjects} subjects were found whose choices the model could be fitted to: {reason} Or "
+        "plan for more subjects."
+    )
 
 
 def _bound(experiment: Experiment, recruits: Recruits) -> Target:
@@ -151,7 +155,7 @@ def contrast_draws(contrast: Contrast, target: Target, draws: Draws, recruits: R
 
 
 def mixing_of(values: np.ndarray) -> tuple[float, float]:
-    """R-hat and the effective number of draws, in the bulk or the tails, whichever is smaller; of draws [chain, draw]."""
+    """R-hat and the effective number of draws [chain, draw], in the bulk or in the tails, whichever is smaller."""
     if np.ptp(values) == 0 or values.shape[1] < 4:
         return BEYOND, 0.0
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -44,8 +44,8 @@ class Power:
         Monte Carlo interval: `…_lower`, `…_upper`. `stopped_early`: the cell was decided before all were run.
         """
         rows = []
-        for (subjects, steps), found in self.experiments.groupby(CELL, sort=True):
-            row = {"subjects": int(subjects), "steps": int(steps)} | cell_row(found, self.rule)
+        for _, found in self.experiments.groupby(CELL, sort=True):
+            row = {name: int(found[name].iloc[0]) for name in CELL} | cell_row(found, self.rule)
             rows.append(row | {"stopped_early": len(found) < self.planned})
         return pd.DataFrame(rows)
 
@@ -124,8 +124,12 @@ def _size(row: Any) -> str:
 
 def _sure(row: Any, target: float) -> str:
     """The figure, and whether Monte Carlo error leaves it open."""
-    said = f" ({row['power']:.2f} [{row['power_lower']:.2f}, {row['power_upper']:.2f}]"
-    return f"{said}; more replications would say more surely)" if row["power_lower"] < target else f"{said})"
+    said = f"{row['power']:.2f} [{row['power_lower']:.2f}, {row['power_upper']:.2f}]"
+    if row["power_if_no"] < target:
+        said += f"; {row['power_if_no']:.2f} if the fits that did not converge had said no" * (row["not_converged"] > 0)
+    if row["power_lower"] < target:
+        said += "; more replications would say more surely"
+    return f" ({said})"
 
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
@@ -137,6 +141,7 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
         if name in table:
             columns = (table[name], table[f"{name}_lower"], table[f"{name}_upper"])
             shown[name.replace("_", " ")] = [
-                "–" if np.isnan(value) else f"{value:.2f} [{lower:.2f}, {upper:.2f}]" for value, lower, upper in zip(*columns)
+                "–" if np.isnan(value) else f"{value:.2f} [{lower:.2f}, {upper:.2f}]"
+                for value, lower, upper in zip(*columns)
             ]
     return shown

@@ -74,10 +74,7 @@ class Rule:
 def checked_rule(rule: Any, level: Any, margin: Any) -> Rule:
     """The rule that a user asks for."""
     if rule not in RULES:
-        raise InputError(
-            f'power: rule must be "direction", "interval" or "equivalence"; found {quoted(rule)}. Which one decides '
-            "what counts as a finding."
-        )
+        raise InputError(f'power: rule must be "direction", "interval" or "equivalence"; found {quoted(rule)}.')
     level = DEFAULT_LEVELS[rule] if level is None else level
     least = 0.5 if rule == "direction" else 0.0
     if isinstance(level, bool) or not isinstance(level, int | float) or not least < level < 1:

@@ -83,7 +83,8 @@ class Population(NamedTuple):
         missing = effect - self.contrast(contrast, target, covariates)
         place = coordinate_of(contrast.quantity, target)
         if contrast.column is not None:
-            assert self.coefficients is not None and target.effects is not None
+            assert self.coefficients is not None
+            assert target.effects is not None
             one, other = (target.effects.columns_at(contrast.at_value(covariates, value)) for value in contrast.values)
             change = (one - other).mean(axis=0) * target.effects.applies[target.effects.slope == POPULATION, place]
             coefficients = self.coefficients.copy()
@@ -134,7 +135,9 @@ class Recruits(NamedTuple):
         return Covariates(tuple(level_name(task) for task in self.tasks), like.names, values, levels)
 
 
-def recruited(table: Covariates | None, model: RewardPolicyModel, contrast: Contrast, count: int, seed: Any) -> Recruits:
+def recruited(
+    table: Covariates | None, model: RewardPolicyModel, contrast: Contrast, count: int, seed: Any
+) -> Recruits:
     """So many new subjects, whose covariates are those of rows of a table.
 
     Levels of the contrast's factor get equally many subjects, whatever the table has: a new experiment can be balanced,

@@ -33,7 +33,9 @@ def power(
     level: Annotated[
         float | None, typer.Option(help="Probability that the rule asks for: .975 for direction, else .95.")
     ] = None,
-    margin: Annotated[float | None, typer.Option(help="For equivalence: how small a difference counts as none.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="For equivalence: how small a difference counts as none.")
+    ] = None,
     effect: Annotated[float | None, typer.Option(help="A true value of the contrast, in place of the pilot's.")] = None,
     target: Annotated[float, typer.Option(help="The power that is wanted.")] = 0.8,
     stop: Annotated[
@@ -83,10 +85,11 @@ def power(
         )
         found.save(out / RESULT)
         found.save(out / TABLE)
-        axes = plots.power(found)
+        figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        plots.power(found, axes=axes)
         with whole_file(out / PICTURE) as temporary:
-            axes.figure.savefig(temporary, dpi=150, format="png")
-        plt.close(axes.figure)
+            figure.savefig(temporary, dpi=150, format="png")
+        plt.close(figure)
         speaker.say(str(found))
         speaker.say(f"The table: {out / TABLE}; the picture: {out / PICTURE}")
         smallest = found.smallest[["subjects", "steps", "power"]].to_dict("records")
@@ -107,4 +110,6 @@ def _numbers(text: str, option: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} must be whole numbers with commas between, such as 8,16; found {quoted(text)}.") from None
+        raise InputError(
+            f"{option} must be whole numbers with commas between, such as 8,16; found {quoted(text)}."
+        ) from None

@@ -12,18 +12,16 @@ from manymotives.plots.common import COLOURS, written
 def power(found: Power, *, axes: Axes | None = None) -> Axes:
     """How often experiments of each size would tell, with 95 % Monte Carlo intervals and the power that is wanted.
 
-    Where fits did not converge, a thin line goes from what power would be if all of them had said no to what it would
-    be if they had said yes.
+    Where fits did not converge, a dotted line beside the point goes from what power would be if all of them had said no
+    to what it would be if they had said yes.
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     table, word = found.table, "assurance" if found.is_assurance else "power"
     lines = list(table.groupby("steps", sort=True))
     axes.axhline(found.target, color="0.45", linewidth=0.9, linestyle="--")
-    axes.annotate(
-        f"wanted: {found.target:g}", (0.01, found.target), xycoords=("axes fraction", "data"), color="0.35", fontsize=8,
-        xytext=(0, 3), textcoords="offset points",
-    )  # fmt: skip
+    beside = {"xycoords": ("axes fraction", "data"), "va": "center", "color": "0.35", "fontsize": 8}
+    axes.annotate(f"wanted:\n{found.target:g}", (1.01, found.target), **beside)
     for number, (steps, part) in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         x = part["subjects"].to_numpy() * 1.02 ** (number - (len(lines) - 1) / 2)  # side by side where they would meet
@@ -33,7 +31,7 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
                       label=f"{steps} steps")  # fmt: skip
         failed = (part["not_converged"] > 0).to_numpy()
         bounds = part[["power_if_no", "power_if_yes"]].to_numpy()[failed]
-        axes.vlines(x[failed], bounds[:, 0], bounds[:, 1], color="0.4", linewidth=0.8)
+        axes.vlines(1.04 * x[failed], bounds[:, 0], bounds[:, 1], color="0.3", linewidth=1.2, linestyle=":")
     axes.set_xscale("log")
     ticks = sorted(set(table["subjects"]))
     axes.xaxis.set_minor_locator(NullLocator())
