@@ -42,9 +42,7 @@ def pilot(subjects: int = 12, steps: int = 100) -> Any:
 
 
 def planned(posterior: Any, workers: int, experiments: int, store: str | None, **options: Any) -> tuple[Any, float]:
-    """A power analysis, and the seconds that it took, without those in which workers start and compile."""
-    warm: dict[str, Any] = {"contrast": CONTRAST, "subjects": [16], "steps": [50], "replications": 2, "progress": False}
-    mm.power(posterior, **warm, seed=999, executor=workers)
+    """A power analysis, and the seconds that it took, with those in which workers start; what they need is compiled."""
     begin = time.perf_counter()
     found = mm.power(
         posterior,
@@ -59,8 +57,16 @@ def planned(posterior: Any, workers: int, experiments: int, store: str | None, *
     return found, time.perf_counter() - begin
 
 
+def compiled(posterior: Any) -> None:
+    """Compile all that experiments need, and keep it on disk, where workers find it."""
+    once: dict[str, Any] = {"contrast": CONTRAST, "subjects": [4], "steps": [5], "replications": 2, "progress": False}
+    mm.power(posterior, **once)
+
+
 def grid(workers: int, experiments: int, store: str | None, every: bool) -> None:
-    found, seconds = planned(pilot(), workers, experiments, store, stop=None if every else 0.05)
+    posterior = pilot()
+    compiled(posterior)
+    found, seconds = planned(posterior, workers, experiments, store, stop=None if every else 0.05)
     print(found)
     run = len(found.experiments)
     print(f"{run} of {len(found.table) * experiments} experiments, {seconds:.0f} s with {workers} processes, ", end="")
@@ -69,6 +75,7 @@ def grid(workers: int, experiments: int, store: str | None, every: bool) -> None
 
 def efficiency(several: Sequence[int], experiments: int) -> None:
     posterior, before, alone = pilot(), None, float("nan")
+    compiled(posterior)
     for workers in several:
         found, seconds = planned(posterior, workers, experiments, None, stop=None, progress=False)
         if before is None:
@@ -80,6 +87,7 @@ def efficiency(several: Sequence[int], experiments: int) -> None:
 
 def agreement(workers: int, experiments: int, store: str | None) -> None:
     posterior, found = pilot(), {}
+    compiled(posterior)
     options: dict[str, Any] = {"contrast": CONTRAST, "subjects": SUBJECTS, "steps": STEPS, "stop": None}
     for name, method in (("short", QUICK), ("long", LONG)):
         found[name] = mm.power(

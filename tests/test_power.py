@@ -25,6 +25,7 @@ from manymotives.assessment.power_rules import Rule
 from manymotives.assessment.power_truths import recruited, wanted
 from manymotives.cli import app
 from manymotives.execution.runner import WorkerPool
+from manymotives.posterior.predictions import typical_coordinates
 from power_examples import EFFECT_SCALE, MEAN_SCALE, SIGMA, arms_model, corridor, two_arms
 
 HERE = Path(__file__).resolve().parent
@@ -147,7 +148,7 @@ def test_a_subject_is_a_mouse_with_all_of_its_tasks():
 
 
 def test_truths_of_a_pilot_are_draws_of_its_posterior():
-    """Mean and standard deviation of the true contrasts are the posterior's; of weights and of further parameters."""
+    """True contrasts have the posterior's mean and standard deviation, of rewards and of further parameters alike."""
     environment, table = corridor(), {"task": list(range(6)), "condition": ["no", "yes"] * 3}
     shown = mm.simulate(environment, np.tile([0.0, 0.3, 1.0], (6, 1)), mm.Softmax(2.0), steps=30, seed=1)
     model = mm.RewardPolicyModel(
@@ -160,15 +161,17 @@ def test_truths_of_a_pilot_are_draws_of_its_posterior():
     expected = posterior.contrast({"condition": "yes"}, {"condition": "no"}).set_index("quantity")
     for name, row in (("2", expected.loc["reward"].iloc[2]), ("discount", expected.loc["discount"])):
         one = experiment(posterior, None, f"{name}: yes - no")
-        origin, rows = one.truths.target, {"condition": ["no", "yes"] * 3}
-        rng = np.random.default_rng(0)
-        values = [one.truths.draw(origin, rng).contrast(one.contrast, origin, rows) for _ in range(2000)]
+        truths, rows = one.truths, {"condition": ["no", "yes"] * 3}
+        origin = truths.target
+        location = typical_coordinates(origin, truths.parameters)
+        values = one.contrast.at(origin, location, truths.coefficients, rows)
         assert row["sd"] > 0  # effects on discounts count, too
-        assert abs(np.mean(values) - row["mean"]) < 5 * row["sd"] / np.sqrt(2000)
-        assert np.std(values) == pytest.approx(row["sd"], rel=0.1)
+        assert values.mean() == pytest.approx(row["mean"], rel=1e-9)
+        assert values.std(ddof=1) == pytest.approx(row["sd"], rel=0.01)
+        drawn = truths.draw(origin, np.random.default_rng(0)).contrast(one.contrast, origin, rows)
+        assert np.isclose(values, drawn, rtol=1e-12).any()
 
 
-SPREAD = mm.HalfNormal(scale=1.0)
 KINDS = {
     "Pooled": (mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(), mm.Pooled()), None),
     "Dirichlet": (mm.RewardPolicyModel(), None),
