@@ -30,7 +30,7 @@ from manymotives.posterior import Posterior
 
 # One contrast is decided about, so chains are fewer and shorter than those of `fit`, and end as soon as the decision is
 # clear (`power_replications`); how often that agrees with `fit`: docs/decisions/0028.
-QUICK = HMC(chains=2, draws=200, warmup=150, thin=1, max_rounds=6)
+QUICK = HMC(chains=2, draws=150, warmup=100, thin=1, max_rounds=5)
 SECONDS = 2.0  # expected for one fit, for the first forecast
 
 
@@ -89,7 +89,7 @@ def power(
         The power that is wanted. Sizes are given up early, after 20, 40, … experiments, once power is known to be above
         target + stop or below target − stop; None: never.
     method
-        A Markov chain. None: short chains that end when the contrast has R-hat ≤ 1.05 and 200 effective draws and the
+        A Markov chain. None: short chains that end when the contrast has R-hat ≤ 1.05 and 150 effective draws and the
         decision is clear.
     executor
         Who computes: None, threads of this process; a number, so many processes; the address of a Dask scheduler; or

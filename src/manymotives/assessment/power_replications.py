@@ -19,11 +19,11 @@ from manymotives.models.model import EVERYBODY
 from manymotives.posterior.predictions import typical_coordinates
 from manymotives.worlds import simulate
 
-# Looser than `fit` asks for, because one number is decided about and not every reward reported: draws worth 200
-# independent ones tell a tail probability of .025 to ±.011, and where that leaves the decision open there are more.
+# Looser than `fit` asks for, because one number is decided about and not every reward reported: draws worth 150
+# independent ones tell a tail probability of .025 to ±.013, and where that leaves the decision open there are more.
 LARGEST_RHAT = 1.05
-EFFECTIVE = 200.0
-CLEAR = 2.0  # Monte Carlo standard errors between a tail probability and where the decision changes
+EFFECTIVE = 150.0
+CLEAR = 1.5  # Monte Carlo standard errors between a tail probability and where the decision changes
 RECRUITMENTS = 20  # tried, until one has a design whose effects can be told apart
 BEYOND = 1e6  # in the place of infinity
 
