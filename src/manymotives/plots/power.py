@@ -1,5 +1,7 @@
 """A power analysis in; power against the number of subjects, one line for each number of steps, out."""
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
     table, word = found.table, "assurance" if found.is_assurance else "power"
     lines = list(table.groupby("steps", sort=True))
     axes.axhline(found.target, color="0.45", linewidth=0.9, linestyle="--")
-    beside = {"xycoords": ("axes fraction", "data"), "va": "center", "color": "0.35", "fontsize": 8}
+    beside: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": "0.35", "fontsize": 8}
     axes.annotate(f"wanted:\n{found.target:g}", (1.01, found.target), **beside)
     for number, (steps, part) in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
