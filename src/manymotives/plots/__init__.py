@@ -7,6 +7,7 @@ from manymotives.plots.findings import comparison, learning, policies, ppc, simi
 from manymotives.plots.mixture import number_of_motives, together
 from manymotives.plots.motives import motive_transitions, motives
 from manymotives.plots.posteriors import optimality, rewards, weights
+from manymotives.plots.power import power
 from manymotives.plots.tables import choices, maps
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "number_of_motives",
     "optimality",
     "policies",
+    "power",
     "ppc",
     "predictions",
     "profile",

@@ -15,6 +15,7 @@ import xarray as xr
 
 from manymotives.errors import InputError, quoted
 from manymotives.families import HALF_NORMAL, LOG_NORMAL, NORMAL
+from manymotives.models import Target
 from manymotives.models.effects import POPULATION, slope_name
 from manymotives.planning import evaluate
 from manymotives.posterior.tables import described
@@ -60,7 +61,7 @@ def predictions(posterior: Any, given: Mapping[Any, Any], draws: int) -> xr.Data
     target, drawn = posterior.target, posterior.data["posterior"].dataset
     every = -(-drawn.sizes["chain"] * drawn.sizes["draw"] // draws)
     columns, owner, share = _rows(posterior, given)
-    coefficients = _coefficients(posterior)[::every]
+    coefficients = drawn_coefficients(posterior)[::every]
     typical = _locations(posterior)[::every, None, :] + np.einsum("re,ked->krd", columns, coefficients)
     begins, size = starts(posterior), max(1, BATCH // (len(owner) * posterior.environment.available.size))
     made: dict[str, list[np.ndarray]] = {}
@@ -136,10 +137,10 @@ def new_offsets(posterior: Any, given: Mapping[Any, Any], rng: np.random.Generat
     Covariates that are not given are those of a task of the fit, drawn at random.
     """
     effects, frame = posterior.target.effects, _frame(posterior, given)
-    columns, coefficients = effects.columns_at(frame), _coefficients(posterior)
+    columns, coefficients = effects.columns_at(frame), drawn_coefficients(posterior)
     task = rng.integers(len(columns), size=len(coefficients))
     offset = np.einsum("ke,ked->kd", columns[task], coefficients)
-    spreads = _drawn(posterior, "spread", "slope", effects.has_slope)
+    spreads = drawn_spreads(posterior)
     slopes = {
         slope_name(level, name): level.columns[:, number]
         for design in effects.designs
@@ -151,11 +152,16 @@ def new_offsets(posterior: Any, given: Mapping[Any, Any], rng: np.random.Generat
     return offset
 
 
-def _coefficients(posterior: Any) -> np.ndarray:
+def drawn_coefficients(posterior: Any) -> np.ndarray:
     """Draws [K, P, D] of the population's coefficients, for columns as the design has them."""
     effects = posterior.target.effects
     is_population = effects.slope == POPULATION
     return _drawn(posterior, "effect", "term", effects.applies[is_population]) * effects.units[is_population, None]
+
+
+def drawn_spreads(posterior: Any) -> np.ndarray:
+    """Draws [K, slopes, D] of how much members of levels differ from each other."""
+    return _drawn(posterior, "spread", "slope", posterior.target.effects.has_slope)
 
 
 def _drawn(posterior: Any, kind: str, dim: str, applies: np.ndarray) -> np.ndarray:
@@ -167,6 +173,7 @@ def _drawn(posterior: Any, kind: str, dim: str, applies: np.ndarray) -> np.ndarr
         ("reward", slice(0, target.num_weights or layout.num_rewards)),
         ("inverse_temperature", slice(layout.temperature, layout.temperature + 1)),
         ("lapse", slice(layout.lapse, layout.lapse + 1)),
+        ("discount", slice(layout.discount, layout.discount + 1)),
     ):
         if part.start < 0 or f"{parameter}_{kind}" not in drawn:
             continue
@@ -180,9 +187,13 @@ def _drawn(posterior: Any, kind: str, dim: str, applies: np.ndarray) -> np.ndarr
 
 
 def _locations(posterior: Any) -> np.ndarray:
-    """Draws [K, D] of where the population lies: means, or where densities in these coordinates are largest."""
+    """Draws [K, D] of where the population lies."""
     target = posterior.target
-    parameters = target.parameters_at(posterior.hyperparameters())
+    return typical_coordinates(target, target.parameters_at(posterior.hyperparameters()))
+
+
+def typical_coordinates(target: Target, parameters: np.ndarray) -> np.ndarray:
+    """[..., D] the population's typical task, of parameters [..., D, 2]: means, or where log densities are largest."""
     a, b, families = parameters[..., 0], parameters[..., 1], target.layout.families
     is_mean = np.isin(families, (NORMAL, LOG_NORMAL))
     with np.errstate(invalid="ignore", divide="ignore"):

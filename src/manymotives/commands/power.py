@@ -1,0 +1,115 @@
+"""How many subjects, how many steps? A pilot's run and a contrast in; a table, a picture and sentences out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib.pyplot as plt
+import typer
+
+from manymotives import plots
+from manymotives.assessment.power import power as planned
+from manymotives.commands.common import Speaker
+from manymotives.errors import InputError, quoted
+from manymotives.fitting.fit import load
+from manymotives.io.atomic import whole_file
+
+UNTIL_THEN = "What is finished is kept: the same command goes on from there."
+STORE, RESULT, TABLE, PICTURE = "results.sqlite", "power.json", "power.csv", "power.png"
+
+
+def power(
+    pilot: Annotated[Path, typer.Argument(help="A run saved by `manymotives fit`.", show_default=False)],
+    contrast: Annotated[
+        str,
+        typer.Option(help='Such as "water: restricted - free", "water - food" or "water".', show_default=False),
+    ],
+    subjects: Annotated[str, typer.Option(help="Numbers of subjects to try.")] = "8,16,32",
+    steps: Annotated[str, typer.Option(help="Numbers of choices an episode to try.")] = "50,200",
+    episodes: Annotated[
+        int | None, typer.Option(help="Episodes of each subject; must be said where episodes can end.", min=1)
+    ] = None,
+    replications: Annotated[int, typer.Option(help="Simulated experiments of each size.", min=2)] = 100,
+    rule: Annotated[str, typer.Option(help='"direction", "interval" or "equivalence".')] = "direction",
+    level: Annotated[
+        float | None, typer.Option(help="Probability that the rule asks for: .975 for direction, else .95.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="For equivalence: how small a difference counts as none.")
+    ] = None,
+    effect: Annotated[float | None, typer.Option(help="A true value of the contrast, in place of the pilot's.")] = None,
+    target: Annotated[float, typer.Option(help="The power that is wanted.")] = 0.8,
+    stop: Annotated[
+        float | None, typer.Option(help="How far from the target a size must be to be given up early.")
+    ] = 0.05,
+    all_replications: Annotated[
+        bool, typer.Option("--all-replications", help="Run every simulated experiment, decided or not.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Another number, other experiments.", min=0)] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of this machine. Default: threads, one for each core.", min=1)
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://node1:8786, in place of processes.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the table, the picture and all experiments.")] = Path("power"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+) -> None:
+    """Simulate experiments of several sizes whose truths are drawn from a pilot, and see how often each would tell.
+
+    A run that was stopped, or killed, goes on where it was with the same command.
+    """
+    speaker = Speaker(as_json)
+    with speaker.failures(out, lambda: UNTIL_THEN):
+        if workers is not None and scheduler is not None:
+            raise InputError("choose one of --workers and --scheduler: each says who computes.")
+        sizes = _numbers(subjects, "--subjects"), _numbers(steps, "--steps")
+        run = load(pilot)
+        out.mkdir(parents=True, exist_ok=True)
+        found = planned(
+            run,
+            contrast=contrast,
+            subjects=sizes[0],
+            steps=sizes[1],
+            episodes=episodes,
+            replications=replications,
+            rule=rule,
+            level=level,
+            margin=margin,
+            effect=effect,
+            target=target,
+            stop=None if all_replications else stop,
+            seed=seed,
+            executor=scheduler or workers,
+            store=out / STORE,
+            progress=not as_json,
+        )
+        found.save(out / RESULT)
+        found.save(out / TABLE)
+        figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        plots.power(found, axes=axes)
+        with whole_file(out / PICTURE) as temporary:
+            figure.savefig(temporary, dpi=150, format="png")
+        plt.close(figure)
+        speaker.say(str(found))
+        speaker.say(f"The table: {out / TABLE}; the picture: {out / PICTURE}")
+        smallest = found.smallest[["subjects", "steps", "power"]].to_dict("records")
+        speaker.result(
+            {
+                "table": str(out / TABLE),
+                "picture": str(out / PICTURE),
+                "result": str(out / RESULT),
+                "smallest": smallest,
+                "not_converged": int(found.table["not_converged"].sum()),
+                "warnings": list(found.warnings),
+            }
+        )
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """Whole numbers with commas between."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option} must be whole numbers with commas between, such as 8,16; found {quoted(text)}."
+        ) from None
