@@ -62,6 +62,7 @@ class Method(StrEnum):
     nested = "nested"
     monte_carlo = "monte-carlo"
     empirical_bayes = "empirical-bayes"
+    maximum_likelihood = "maximum-likelihood"
     optimality = "optimality"
 
 
@@ -79,6 +80,7 @@ METHODS: dict[Method, type] = {
     Method.nested: inference.NestedMonteCarlo,
     Method.monte_carlo: inference.MonteCarlo,
     Method.empirical_bayes: inference.EmpiricalBayes,
+    Method.maximum_likelihood: inference.MaximumLikelihood,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
 Columns = "Columns (several, joined by commas, are read as one)"
@@ -316,7 +318,7 @@ def _model(
     return PolicyOptimalityModel(reward=prior)
 
 
-def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
+def _method(model: Model, method: Method | None, **settings: Any) -> Any:
     """The method with the settings given."""
     chosen = method or (Method.optimality if model is Model.mpo else Method.hmc)
     if (chosen is Method.optimality) != (model is Model.mpo):
