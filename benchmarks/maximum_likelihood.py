@@ -96,13 +96,14 @@ _is_warm = False
 def summary(rows: list[dict[str, Any]]) -> str:
     """What was found, at one discount."""
     table = pd.DataFrame(rows)
-    ratio = table["seconds"] / table["oracle_seconds"]
+    ratio, off = table["seconds"] / table["oracle_seconds"], table["off"]
+    total = table["seconds"].sum() / table["oracle_seconds"].sum()
     return (
         f"discount {rows[0]['discount']}: {table['converged'].sum()} of {len(table)} converged, "
-        f"{(table['off'] <= 1e-6).sum()} within 1e-6 of the nested fixed point (largest difference {table['off'].max():.1e}); "
+        f"{(off <= 1e-6).sum()} within 1e-6 of the nested fixed point (largest difference {off.max():.1e}); "
         f"median {table['seconds'].median():.2f} s with standard errors and draws, nested fixed point "
         f"{table['oracle_seconds'].median():.2f} s ({table['oracle_solved'].sum()} solved); ratio of times: median "
-        f"{ratio.median():.2f}, 95 % {ratio.quantile(0.95):.2f}, total {table['seconds'].sum() / table['oracle_seconds'].sum():.2f}; "
+        f"{ratio.median():.2f}, 95 % {ratio.quantile(0.95):.2f}, total {total:.2f}; "
         f"at most {table['iterations'].max()} iterations"
     )
 

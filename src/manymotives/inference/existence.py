@@ -111,11 +111,11 @@ def check_identified(target: Target, chart: Chart, information: Float[np.ndarray
     involved = np.abs(moved).max(axis=1)
     names = described(target, np.flatnonzero(involved > INVOLVED * involved.max()))
     count = null.shape[1]
-    others = f" (and likewise for {len(tasks) - 1:,} more tasks)" if len(tasks) > 1 else ""
+    others = f" (nor do those of {listed([target.tasks[k] for k in tasks[1:]])})" if len(tasks) > 1 else ""
     how = "one combination" if count == 1 else f"{count:,} independent combinations"
     raise InputError(
-        f"MaximumLikelihood: the likelihood has no single maximum. The choices{_whose(target, task)} do not depend on {how} of {names}"
-        f"{others}. {_remedy(target, moved)}"
+        f"MaximumLikelihood: the likelihood has no single maximum. The choices{_whose(target, task)} do not depend on "
+        f"{how} of {names}{others}. {_remedy(target, moved)}"
     )
 
 
@@ -147,7 +147,9 @@ def check_bounded(objective: Objective, chart: Chart, found: Maximum, owner: Int
             step = np.linalg.lstsq(found.curvature[row], slope, rcond=1e-12)[0]
             doubtful += [direction for direction in (step, slope) if np.linalg.norm(direction) > 0]
         signed = [sign * direction / np.linalg.norm(direction) for direction in doubtful for sign in (1.0, -1.0)]
-        escape = next((one for one in signed if not _falls(objective, chart, found, int(row), int(owner[row]), one)), None)
+        escape = next(
+            (one for one in signed if not _falls(objective, chart, found, int(row), int(owner[row]), one)), None
+        )
         if escape is None and ridge is None:
             continue
         if said is None:
@@ -157,7 +159,7 @@ def check_bounded(objective: Objective, chart: Chart, found: Maximum, owner: Int
         else:
             others.append(target.tasks[owner[row]])
     if said is not None:
-        more = f" The same is true of {len(others):,} more tasks: {listed(others)}." if others else ""
+        more = f" There is no maximum for {listed(others)} either." if others else ""
         raise InputError(f"MaximumLikelihood: {said}{more}")
 
 

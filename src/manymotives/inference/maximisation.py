@@ -147,10 +147,12 @@ def maximise(
             u[moved], value[moved] = proposed[accepted], there.log_likelihood[accepted]
             gradient[moved], needs[moved] = there.gradient[accepted], True
             iterations[rows] = number + 1
-            converged[rows[is_last]] = True
             is_stuck = ~accepted & ((radius[rows] < SMALLEST_RADIUS) | blurred)
             is_flat = blurred & (promised <= 1e-3 * ROUNDING * np.maximum(1.0, np.abs(value[rows])))
-            active[rows[is_last | is_stuck | is_flat]] = False
+            ends = is_last | is_stuck | is_flat
+            # a step that rounding forbids, as at discounts near 1, is a last step if it is short
+            converged[rows[is_last | (ends & blurred & is_newton & (size <= STEP))]] = True
+            active[rows[ends]] = False
             report.update(number + 1)
     slope = np.einsum("mdf,md->mf", chart.basis, gradient)
     return Maximum(u, value, slope, curvature, converged, iterations)

@@ -1,12 +1,13 @@
 """Maximum likelihood, or the mode of the posterior, with standard errors: what economists publish, and a first look.
 
-θ̂ = argmax log p(choices | θ)      (criterion="likelihood")      or      argmax log p(choices | θ) + log p(θ)      ("posterior")
+    θ̂ = argmax log p(choices | θ)                   criterion="likelihood"
+    θ̂ = argmax log p(choices | θ) + log p(θ)        criterion="posterior"
 
-Under `Pooled()` θ is one vector of parameters for all tasks; under `Separate()`, one for each. Parameters that the model
-gives as numbers are known; those with priors are estimated. Under "likelihood" only the support of a prior counts. Under
-"posterior" the mode is that of the density of unconstrained coordinates: weights and Gaussian rewards as they are,
-logarithms of inverse temperatures and of unnormalised Dirichlet shares, logits of lapse rates, discounts and Beta
-rewards. A mode in other coordinates would lie elsewhere; a maximum of the likelihood would not.
+Under `Pooled()` θ is one vector of parameters for all tasks; under `Separate()`, one for each. Parameters that the
+model gives as numbers are known; those with priors are estimated. Under "likelihood" only the support of a prior
+counts. Under "posterior" the mode is that of the density of unconstrained coordinates: weights and Gaussian rewards as
+they are, logarithms of inverse temperatures and of unnormalised Dirichlet shares, logits of lapse rates, discounts and
+Beta rewards. A mode in other coordinates would lie elsewhere; a maximum of the likelihood would not.
 
 Standard errors come from the observed information −∂² log p at the estimate, by central differences of the exact
 gradient; or from the expected (Fisher) information; or, robust to misspecification and to dependence within clusters,
@@ -211,7 +212,8 @@ def _named_start(target: Target, given: Mapping[Any, Any], middle: np.ndarray) -
         is_log, is_logit = index == layout.temperature, index in (layout.lapse, layout.discount)
         if index < layout.num_rewards and layout.link != LINEAR:
             raise InputError(
-                f"MaximumLikelihood: starts can name weights and Gaussian rewards, not {quoted(name)}, which is bounded."
+                f"MaximumLikelihood: starts can name weights and Gaussian rewards, but {quoted(name)} is bounded. Leave "
+                "it out."
             )
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
         if not is_number or (is_log and value <= 0) or (is_logit and not 0 < value < 1):

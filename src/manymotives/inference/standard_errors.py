@@ -20,7 +20,7 @@ DIFFERENCE = 1e-3  # standard errors: step of the difference quotient, whose err
 def covariances(
     errors: str, objective: Objective, chart: Chart, found: Maximum, is_smooth: np.ndarray
 ) -> Float[np.ndarray, "M D D"]:
-    """Of the estimates, in coordinates; at kinks there is no curvature, and the expected information takes its place."""
+    """Of the estimates, in coordinates; at kinks, which have no curvature, from the expected information."""
     target, curvature, owner = objective.target, found.curvature, np.arange(len(found.u))
     if errors == "expected" or not is_smooth.all():
         information = likelihood_shape(target, found.u, owner)[1]

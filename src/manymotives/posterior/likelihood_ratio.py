@@ -1,8 +1,8 @@
 """Two fits by maximum likelihood in, a likelihood-ratio test out: does the larger model explain choices better?
 
 Under the smaller model, 2 (log L̂ − log L̂₀) has a χ² distribution with as many degrees of freedom as the larger model
-has parameters more (Wilks), if choices are many, the models are nested, and the smaller one does not lie on the boundary
-of the larger.
+has parameters more (Wilks), if choices are many, the models are nested, and the smaller one does not lie on the
+boundary of the larger.
 """
 
 from dataclasses import dataclass
