@@ -78,6 +78,13 @@ LIKELIHOODS = {
         choice=mm.SoftOptimal(mm.Gamma(shape=2.0, rate=1.0)),
     ),
     "a weight and a lapse rate": lambda: lapsing({"ann": (9, 3), "bob": (5, 4)}),
+    # ---- profiles of weights
+    "a profile of an unknown weight": lambda: mm.profile(
+        TWO_ARMS, *bandit({"ann": (3, 2)}), "weight:right", [0.0, 1.0, 2.0], criterion="likelihood", progress=False
+    ),
+    "a profile of a weight by evidence": lambda: mm.profile(
+        TWO_ARMS, *bandit({"ann": (3, 2)}), "weight:left", [0.0, 1.0, 2.0], progress=False
+    ),
     # ---- what is made of estimates
     "estimates of a chain": lambda: mm.fit(FREE, RING, IN_RING, mm.MonteCarlo(draws=5), progress=False).estimates(),
     "estimates at no level": lambda: fit().estimates(level=95),

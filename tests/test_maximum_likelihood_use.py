@@ -262,3 +262,22 @@ def test_the_command_line_estimates(tmp_path):
     told = CliRunner().invoke(app, [*given, "--force", "--method", "maximum-likelihood"])
     assert told.exit_code == 2
     assert "EmpiricalBayes()" in told.output
+
+
+def test_a_profile_of_a_weight_is_that_of_the_likelihood():
+    """Its largest value is the maximum, its curvature there the standard error, and nothing is above the maximum."""
+    found = fit()
+    row = found.estimates().set_index("parameter").loc["food"]
+    grid = row["estimate"] + row["standard_error"] * np.array([-4.0, -1.0, -0.1, 0.0, 0.1, 1.0, 4.0])
+    profile = mm.profile(MODEL, WORLD, DATA, "weight:food", grid, criterion="likelihood", progress=False)
+    table = profile.table
+    assert table["converged"].all()
+    np.testing.assert_allclose(table["log_likelihood"].max(), found.maximum.log_likelihood, atol=1e-9)
+    second = table["log_likelihood"].iloc[[2, 4]].sum() - 2 * table["log_likelihood"].iloc[3]
+    np.testing.assert_allclose(second, -0.01, rtol=0.01)
+    assert profile.identified
+
+
+def test_a_summary_leaves_out_priors_that_did_not_count():
+    assert "reward_scale" not in str(fit().summary())
+    assert "reward_scale" in fit().data["posterior"]

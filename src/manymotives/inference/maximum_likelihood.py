@@ -125,7 +125,7 @@ def estimated(method: MaximumLikelihood, target: Target, seed: int, draws: int, 
     every, evaluation = np.arange(target.num_tasks), Evaluation(target)
     parameters = None if is_likelihood else np.array(_prior_parameters(target))
     check_choices(target)
-    middle = _middle(target, is_likelihood)
+    middle = middle_of(target, is_likelihood)
     chart, information = chart_of(target, middle, parameters)
     if is_likelihood:
         check_identified(target, chart, information)
@@ -175,7 +175,7 @@ def _prior_parameters(target: Target) -> Float[np.ndarray, "M D 2"]:
     return target.parameters(np.zeros((target.num_groups, 0)))[target.group]
 
 
-def _middle(target: Target, is_likelihood: bool) -> Float[np.ndarray, "M D"]:
+def middle_of(target: Target, is_likelihood: bool) -> Float[np.ndarray, "M D"]:
     """Where searches begin: medians of priors, with weights of 0 where priors do not count."""
     rng = np.random.default_rng(0)
     drawn = target.draw_tasks(rng, target.draw_hyper(rng, 501))
@@ -212,8 +212,8 @@ def _named_start(target: Target, given: Mapping[Any, Any], middle: np.ndarray) -
         is_log, is_logit = index == layout.temperature, index in (layout.lapse, layout.discount)
         if index < layout.num_rewards and layout.link != LINEAR:
             raise InputError(
-                f"MaximumLikelihood: starts can name weights and Gaussian rewards, but {quoted(name)} is bounded. Leave "
-                "it out."
+                f"MaximumLikelihood: starts can name weights and Gaussian rewards, but {quoted(name)} is bounded. "
+                "Leave it out."
             )
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
         if not is_number or (is_log and value <= 0) or (is_logit and not 0 < value < 1):

@@ -277,7 +277,7 @@ class Posterior(ABC):
     def summary(self) -> Summary:
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        names = listed_in_summary(drawn)
+        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated]
         mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
         tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if mixed else "stats"
@@ -307,6 +307,11 @@ class Posterior(ABC):
     def _more_lines(self) -> list[str]:
         """What else belongs at the top of a summary."""
         return [f"  {said}" for said in self.unidentified()]
+
+    @property
+    def _not_estimated(self) -> tuple[str, ...]:
+        """Variables of draws that the method has not learnt anything about."""
+        return ()
 
     # ---- inside --------------------------------------------------------------------------------------------
 

@@ -130,6 +130,12 @@ class RewardPolicyPosterior(Posterior):
         return estimates_table(self, level)
 
     @property
+    def _not_estimated(self) -> tuple[str, ...]:
+        """By maximum likelihood, parameters of priors: only the range of these counts, and draws are from the prior."""
+        is_likelihood = has_estimate(self.data) and self.maximum.criterion == "likelihood"
+        return tuple(block.name for block in self.target.blocks) if is_likelihood else ()
+
+    @property
     def maximum(self) -> FittedMaximum:
         """Of a fit by `MaximumLikelihood`: log likelihood, number of parameters, AIC, BIC, and how the search ended."""
         return fitted_maximum(self)
