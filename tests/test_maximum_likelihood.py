@@ -142,9 +142,11 @@ def _check_against_scipy(seed, infers):
     assert top.converged
     expected, likelihood, curvature = maximum(problem, u + 0.05)
     np.testing.assert_allclose(top.log_likelihood, problem.log_likelihood(u), atol=1e-8)
-    np.testing.assert_allclose(u, expected, atol=1e-6)
+    variance = np.diag(np.linalg.inv(-curvature))
+    # SciPy's maximum is off by the variance times the error of gradients by differences, about 2e-8
+    assert (np.abs(u - expected) <= 1e-6 + 2e-8 * variance).all()
     np.testing.assert_allclose(top.log_likelihood, likelihood, atol=1e-8)
-    errors = np.sqrt(np.diag(np.linalg.inv(-curvature)))
+    errors = np.sqrt(variance)
     np.testing.assert_allclose(np.sqrt(np.diag(found.data["estimate"]["covariance"].values[0])), errors, rtol=1e-3)
 
 

@@ -277,10 +277,10 @@ class Posterior(ABC):
     def summary(self) -> Summary:
         """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated]
-        mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
+        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if mixed else "stats"
+        kind = "all" if drawn.sizes["chain"] > 1 else "stats"  # without several chains there is no R-hat to speak of
+        tree = xr.DataTree.from_dict({"posterior": shown})
         with np.errstate(all="ignore"):  # of what does not vary
             frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
         return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
@@ -308,9 +308,7 @@ class Posterior(ABC):
         """What else belongs at the top of a summary."""
         return [f"  {said}" for said in self.unidentified()]
 
-    @property
-    def _not_estimated(self) -> tuple[str, ...]:
-        """Variables of draws that the method has not learnt anything about."""
+    def _not_estimated(self) -> tuple[str, ...]:  # variables that the method has learnt nothing about
         return ()
 
     # ---- inside --------------------------------------------------------------------------------------------

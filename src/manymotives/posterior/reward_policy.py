@@ -129,7 +129,6 @@ class RewardPolicyPosterior(Posterior):
         """
         return estimates_table(self, level)
 
-    @property
     def _not_estimated(self) -> tuple[str, ...]:
         """By maximum likelihood, parameters of priors: only the range of these counts, and draws are from the prior."""
         is_likelihood = has_estimate(self.data) and self.maximum.criterion == "likelihood"

@@ -12,7 +12,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
 from manymotives.errors import InputError, listed, quoted
 from manymotives.fitting.fit import fit
-from manymotives.inference import Method, Progress
+from manymotives.inference import MaximumLikelihood, Method, Progress
 from manymotives.inference.importance import UNRELIABLE
 from manymotives.models import Model
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
@@ -172,7 +172,8 @@ def _predictions(
             log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
         return
-    if contender.model.is_mixture:  # a held-out task stays in the fit without its choices: any motive, or a new one
+    # of shared motives a held-out task stays in the fit without its choices; no weights turn one estimate into another
+    if contender.model.is_mixture or (refits and isinstance(contender.method, MaximumLikelihood)):
         for split in splits:
             yield refit(contender, dynamics, demonstrations, split, seed)
         return
