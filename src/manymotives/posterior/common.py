@@ -275,12 +275,11 @@ class Posterior(ABC):
         return "feature" if self.has_features and not about_states else "state"
 
     def summary(self) -> Summary:
-        """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
+        """All but the rewards' draws, with R-hat (of several chains) and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
         names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        kind = "all" if drawn.sizes["chain"] > 1 else "stats"  # without several chains there is no R-hat to speak of
-        tree = xr.DataTree.from_dict({"posterior": shown})
+        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
         with np.errstate(all="ignore"):  # of what does not vary
             frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
         return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
