@@ -6,6 +6,7 @@
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
 # make environments  what two environments teach about a third, beside one, 20 problems: a quarter of an hour
 # make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
+# make likelihood  maximum likelihood beside a nested fixed point on the same problem, 250 samples × 5 starts × 2 discounts: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make motives  how many motives tasks share, and which: published grids, many tasks, no groups: an hour or two
 # make mice DATA=path/to/mouse_labyrinth  what mice short of water want otherwise: minutes
@@ -21,7 +22,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses switching motives labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses likelihood switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -82,6 +83,9 @@ environments: $(STAMP)
 
 buses: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.buses
+
+likelihood: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.maximum_likelihood --workers $(JOBS)
 
 switching: $(STAMP)
 	$(BIN)/python -m benchmarks.switching

@@ -18,13 +18,17 @@ import pandas as pd
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.data.environments import environment_of
-from manymotives.data.labels import Label
+from manymotives.data.labels import Label, unknown_names
 from manymotives.errors import InputError, quoted
 from manymotives.families import NORMAL, log_density_all
 from manymotives.inference import Progress
 from manymotives.inference.empirical_bayes import climb
+from manymotives.inference.existence import chart_of
 from manymotives.inference.laplace import peaks
+from manymotives.inference.maximisation import Objective, maximise
+from manymotives.inference.maximum_likelihood import middle_of
 from manymotives.inference.mcmc.chains import starting_point
+from manymotives.inference.mcmc.evaluation import Evaluation
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning.finite_horizon import checked_depth
 from manymotives.planning.problem import check_known
@@ -33,6 +37,7 @@ PARAMETERS = ("discount", "depth", "inverse_temperature", "lapse")
 CRITERIA = ("evidence", "likelihood")
 DEPTHS = (1, 2, 3, 5, 10)  # steps ahead, unless others are asked for
 DROP = 1.92  # half of 3.84
+WEIGHT = "weight:"  # before the name of a feature
 FLAT = 1e6  # the scale of a prior that says nothing
 
 
@@ -79,7 +84,7 @@ class Profile:
         return all(self.is_bounded)
 
     def __str__(self) -> str:
-        word, (low, high) = self.parameter.replace("_", " "), self.interval
+        word, (low, high) = self.parameter.removeprefix(WEIGHT).replace("_", " "), self.interval
         article = "an" if word[0] in "aeiou" else "a"
         below, above = self.is_bounded
         if below and above and low == high:
@@ -118,6 +123,7 @@ def profile(
     ----------
     parameter
         "discount", "depth", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
+        Or "weight:NAME", the weight of a feature, with criterion="likelihood".
     grid
         At least three values, from the smallest to the largest. None, of the discount: .05, .1, …, .95, .99; of the
         depth: 1, 2, 3, 5, 10.
@@ -132,7 +138,9 @@ def profile(
     rows: list[dict[str, float]] = []
     before: np.ndarray | None = None
     with bar.of(len(values), "values") as report:
-        for value in values:
+        if parameter.startswith(WEIGHT):
+            rows = _rows_of_weight(model.bind(place, demonstrations), parameter.removeprefix(WEIGHT), values)
+        for value in values[len(rows) :]:
             target = _held(model, parameter, float(value)).bind(place, demonstrations)
             row, before = _explained(target, before, criterion, seed)
             rows.append({"value": float(value)} | row)
@@ -188,9 +196,34 @@ def _explained(
     return row, peak.tasks
 
 
-def _check_flat(target: Target) -> None:
+def _rows_of_weight(target: Target, name: str, values: np.ndarray) -> list[dict[str, float]]:
+    """The profile likelihood of a feature's weight: the rest is maximised by the searches of `MaximumLikelihood`."""
+    names = [str(each) for each in target.names[: target.num_weights]]
+    if name not in names:
+        raise InputError(f"profile: {unknown_names([name], names, 'feature')}")
+    _check_flat(target, allows_hyper=True)
+    index, every, evaluation = names.index(name), np.arange(target.num_tasks), Evaluation(target)
+    objective, before, rows = Objective(target, None, evaluation), middle_of(target, True), []
+    for value in values:
+        start = before.copy()
+        start[:, index] = value
+        chart, _ = chart_of(target, start, None, held=[index])
+        found = maximise(objective, chart, start, every)
+        before = found.u
+        rows.append(
+            {
+                "value": float(value),
+                "log_likelihood": float(found.value.sum()),
+                "log_evidence": float("nan"),
+                "converged": bool(found.converged.all()),
+            }
+        )
+    return rows
+
+
+def _check_flat(target: Target, *, allows_hyper: bool = False) -> None:
     """Refuse to maximise the likelihood alone where a maximum may lie at infinity, or a prior holds all together."""
-    if target.num_hyper or not (target.layout.families == NORMAL).all():
+    if (target.num_hyper and not allows_hyper) or not (target.layout.families == NORMAL).all():
         raise InputError(
             'profile: criterion="likelihood" is for models in which only Gaussian rewards or weights are inferred, '
             'without priors inside their prior. Use criterion="evidence".'
@@ -210,6 +243,10 @@ def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarra
         if is_so:
             raise InputError(f"profile cannot be computed for models with {what} yet. Leave them out.")
     for word, given, known in (("parameter", parameter, PARAMETERS), ("criterion", criterion, CRITERIA)):
+        if word == "parameter" and isinstance(given, str) and given.startswith(WEIGHT):
+            if criterion != "likelihood":
+                raise InputError(f'profile: {quoted(given)} needs criterion="likelihood".')
+            continue
         if given not in known:
             names = ", ".join(f'"{name}"' for name in known[:-1]) + f' or "{known[-1]}"'
             raise InputError(f"profile: {word} must be {names}; found {quoted(given)}.")

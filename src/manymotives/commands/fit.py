@@ -33,6 +33,7 @@ from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import Switching
 from manymotives.posterior import MixturePosterior, Posterior, SwitchingPosterior
 from manymotives.posterior.dependent_features import warnings_of_features
+from manymotives.posterior.estimates import has_estimate
 
 
 class Model(StrEnum):
@@ -62,6 +63,7 @@ class Method(StrEnum):
     nested = "nested"
     monte_carlo = "monte-carlo"
     empirical_bayes = "empirical-bayes"
+    maximum_likelihood = "maximum-likelihood"
     optimality = "optimality"
 
 
@@ -79,6 +81,7 @@ METHODS: dict[Method, type] = {
     Method.nested: inference.NestedMonteCarlo,
     Method.monte_carlo: inference.MonteCarlo,
     Method.empirical_bayes: inference.EmpiricalBayes,
+    Method.maximum_likelihood: inference.MaximumLikelihood,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
 Columns = "Columns (several, joined by commas, are read as one)"
@@ -316,7 +319,7 @@ def _model(
     return PolicyOptimalityModel(reward=prior)
 
 
-def _method(model: Model, method: Method | None, **settings: int | None) -> Any:
+def _method(model: Model, method: Method | None, **settings: Any) -> Any:
     """The method with the settings given."""
     chosen = method or (Method.optimality if model is Model.mpo else Method.hmc)
     if (chosen is Method.optimality) != (model is Model.mpo):
@@ -372,6 +375,11 @@ def _found(posterior: Posterior) -> tuple[dict[str, Any], list[str], str]:
         return {"motives": wanted_most(posterior)}, lines_of_motives(posterior), "motives"
     if isinstance(posterior, MixturePosterior):
         return mixture_found(posterior), lines_of_mixture(posterior), "lines"
+    if has_estimate(posterior.data):
+        table = posterior.estimates()  # type: ignore[attr-defined]
+        rows = [f"  {r.task}: {r.parameter} {r.estimate:.4g} ± {r.standard_error:.2g}" for r in table.itertuples()]
+        plain = table.astype(object).where(table.notna(), None)  # JSON has no word for what is not a number
+        return {"estimates": plain.to_dict("records")}, rows, "estimates"
     mean = posterior.mean_reward
     if mean.ndim == 3:
         mean = mean.max("action")

@@ -48,7 +48,8 @@ def fit(
         environments are given by name, {"maze A": a, "maze B": b}: states with one name have one reward.
     method
         For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()`,
-        `MonteCarlo()`, or `EmpiricalBayes()` for a first look. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
+        `MonteCarlo()`, or `EmpiricalBayes()` for a first look; `MaximumLikelihood()` for estimates with standard
+        errors. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
     seed
         The same seed gives the same draws, whatever the number of cores.
     progress

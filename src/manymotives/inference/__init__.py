@@ -4,6 +4,7 @@ from manymotives.inference.draws import Draws, Method, OptimalityDraws, RunState
 from manymotives.inference.empirical_bayes import EmpiricalBayes
 from manymotives.inference.gibbs import Gibbs
 from manymotives.inference.hmc import HMC
+from manymotives.inference.maximum_likelihood import MaximumLikelihood
 from manymotives.inference.metropolis import Metropolis
 from manymotives.inference.monte_carlo import MonteCarlo
 from manymotives.inference.nested_monte_carlo import NestedMonteCarlo
@@ -16,6 +17,7 @@ __all__ = [
     "EmpiricalBayes",
     "Gibbs",
     "InParts",
+    "MaximumLikelihood",
     "Method",
     "Metropolis",
     "MonteCarlo",

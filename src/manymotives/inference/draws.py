@@ -38,6 +38,20 @@ class MixtureDraws(NamedTuple):
     lp: np.ndarray  # [] log density of all that is inferred
 
 
+class EstimateDraws(NamedTuple):
+    """Point estimates in the coordinates of a target, for each of its tasks."""
+
+    coordinates: Float[np.ndarray, "M D"]
+    covariance: Float[np.ndarray, "M D D"]
+    log_likelihood: Float[np.ndarray, " M"]
+    log_posterior: Float[np.ndarray, " M"]  # what was maximised: the log likelihood itself, or with the log prior
+    gradient_norm: Float[np.ndarray, " M"]  # of what was maximised, per unit of log-odds
+    converged: np.ndarray  # [M] 0 or 1
+    iterations: np.ndarray  # [M]
+    starts_agreeing: np.ndarray  # [M] how many starts ended here
+    num_parameters: np.ndarray  # [M] that are free
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Equally weighted draws from a posterior, in the coordinates of its target."""
@@ -52,6 +66,7 @@ class Draws:
     assignment: AssignmentDraws | None = None  # where motives switch; tasks above are motives (of units) then
     effects: EffectDraws | None = None  # of covariates
     mixture: MixtureDraws | None = None  # where tasks share motives
+    estimate: EstimateDraws | None = None  # where draws are from the normal distribution around one
     includes_earlier: bool = False  # all proposals so far were resampled: these stand for those before, too
 
     def followed_by(self, later: "Draws") -> "Draws":

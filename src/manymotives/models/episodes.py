@@ -24,6 +24,7 @@ class EpisodeCounts:
     times: np.ndarray  # [P]
     first: np.ndarray  # of P: where episodes begin …
     episode: np.ndarray  # … and which these are; those without choices are not among them
+    subject: np.ndarray  # [episodes] whose they are, also where everybody is one task
 
     @classmethod
     def of(cls, demonstrations: Demonstrations, *, pooled: bool) -> "EpisodeCounts":
@@ -38,7 +39,21 @@ class EpisodeCounts:
         visited, row = np.unique(position, return_inverse=True)
         first = np.flatnonzero(np.append(True, np.diff(episode) > 0)) if len(episode) else np.array([], dtype=np.int64)
         task, state = np.divmod(visited, num_states)
-        return cls(demonstrations.num_episodes, task, state, row.reshape(-1), action, times, first, episode[first])
+        subject = np.zeros(demonstrations.num_episodes, dtype=np.int64)
+        subject[demonstrations.episode] = demonstrations.task
+        return cls(
+            demonstrations.num_episodes, task, state, row.reshape(-1), action, times, first, episode[first], subject
+        )
+
+    def clusters(self, task: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Counts [C, S, A] of a task by cluster: its subjects, where it has several, or else its episodes."""
+        episode = np.repeat(self.episode, np.diff(np.append(self.first, len(self.row))))
+        mine = self.task[self.row] == task
+        owner = self.subject[episode[mine]]
+        cluster = np.unique(owner if len(np.unique(owner)) > 1 else episode[mine], return_inverse=True)[1].reshape(-1)
+        found = np.zeros((cluster.max(initial=-1) + 1, *shape))
+        np.add.at(found, (cluster, self.state[self.row[mine]], self.action[mine]), self.times[mine])
+        return found
 
     def log_likelihoods(self, log_policies: np.ndarray) -> np.ndarray:
         """[N, episodes] from log π of the rows [N, V, A]."""

@@ -271,6 +271,11 @@ class RewardPolicyModel(Model):
             effects=self._effects(tasks, names, belief),
             partitions=self._partitions(tasks, belief),
             depth=self.depth,
+            names=(
+                *rewards.rewarded,
+                *(("residual", name) for name in own.labels[: rewards.num_residuals]),
+                *(name for name, place in places.items() if place != FIXED),
+            ),
         )
 
     def _names_of_coordinates(self, rewards: RewardCoordinates, places: dict[str, int]) -> list[str]:

@@ -92,6 +92,7 @@ class Target:
     assignment: Assignment | None = None  # where motives switch: tasks above are motives (of units), counts not known
     partitions: Partitions | None = None  # where tasks share motives
     depth: int | None = None  # how many steps ahead tasks look; None: for ever
+    names: tuple[Any, ...] = ()  # [D] of coordinates: features, states or pairs, "residual …", "inverse_temperature", …
 
     @property
     def num_tasks(self) -> int:

@@ -275,12 +275,11 @@ class Posterior(ABC):
         return "feature" if self.has_features and not about_states else "state"
 
     def summary(self) -> Summary:
-        """All but the rewards' draws, with R-hat and effective sizes, under the warnings."""
+        """All but the rewards' draws, with R-hat (of several chains) and effective sizes, under the warnings."""
         drawn = self.data["posterior"].dataset
-        names = listed_in_summary(drawn)
-        mixed = drawn.sizes["chain"] > 1  # without several chains there is no R-hat to speak of
+        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if mixed else "stats"
+        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
         with np.errstate(all="ignore"):  # of what does not vary
             frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
         return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
@@ -307,6 +306,9 @@ class Posterior(ABC):
     def _more_lines(self) -> list[str]:
         """What else belongs at the top of a summary."""
         return [f"  {said}" for said in self.unidentified()]
+
+    def _not_estimated(self) -> tuple[str, ...]:  # variables that the method has learnt nothing about
+        return ()
 
     # ---- inside --------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The posterior of a `RewardPolicyModel`: temperatures, predictions, the population."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +30,17 @@ from manymotives.planning import Plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.common import Posterior
 from manymotives.posterior.effects import effects_table
+from manymotives.posterior.estimates import (
+    GROUP,
+    FittedMaximum,
+    estimates_table,
+    fitted_maximum,
+    has_estimate,
+    stored_dims_of_estimate,
+)
 from manymotives.posterior.labelling.effects import labelled_effects
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
+from manymotives.posterior.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from manymotives.posterior.predictions import contrast_table, new_offsets, predicted_table
 
 
@@ -67,10 +77,11 @@ class RewardPolicyPosterior(Posterior):
         """States without choices, rewards that nothing was learnt about, populations without differences."""
         drawn, prior, counts = (data[name].dataset for name in ("posterior", "prior", "observed_data"))
         has_spread = model.is_hierarchical and counts.sizes["task"] > 1
+        reads_prior = json.loads(data.attrs["method"]).get("criterion") != "likelihood"
         return (
             *visit_warnings(counts["counts"], lives, "weight" in drawn),
-            *learning_warnings(drawn, prior),
-            *discount_warnings(drawn, prior),
+            *(learning_warnings(drawn, prior) if reads_prior else ()),
+            *(discount_warnings(drawn, prior) if reads_prior else ()),
             *(spread_notes(drawn, prior) if has_spread else ()),
         )
 
@@ -95,7 +106,11 @@ class RewardPolicyPosterior(Posterior):
             for word, index in (("inverse_temperature", target.layout.temperature), ("lapse", target.layout.lapse))
             if index < 0
         }
-        return {"posterior": found, "constant_data": known, "sample_stats": {"lp": ("chain", "draw")}}
+        stored: dict[str, dict[str, tuple[str, ...]]] = {"posterior": found, "constant_data": known}
+        stored["sample_stats"] = {"lp": ("chain", "draw")}
+        if has_estimate(self.data):
+            stored[GROUP] = stored_dims_of_estimate(target, sizes)
+        return stored
 
     def expected_policies(self, rewards: np.ndarray, best: Plan) -> np.ndarray | None:
         """Softmax, or soft-optimal, choices [K, who, S, A] under each draw, of its rewards and their plans."""
@@ -103,6 +118,34 @@ class RewardPolicyPosterior(Posterior):
         if self.model.choice.is_soft:
             best = self.planned(rewards, slice(None), temperature, self.own_discounts())
         return np.exp(log_choice_probabilities(best.q, temperature, lapse))
+
+    def estimates(self, *, level: float = 0.95) -> pd.DataFrame:
+        """Estimates by `MaximumLikelihood`, with standard errors: one row for each task and parameter.
+
+        Columns: task ("everybody" under `Pooled()`), kind ("weight", "reward", "inverse_temperature", "lapse" or
+        "discount"), parameter (the feature or state), estimate, standard_error, z (estimate / standard error, where the
+        parameter may have either sign) and a confidence interval, lower to upper, that stays within the parameter's
+        range.
+        """
+        return estimates_table(self, level)
+
+    def _not_estimated(self) -> tuple[str, ...]:
+        """By maximum likelihood, parameters of priors: only the range of these counts, and draws are from the prior."""
+        is_likelihood = has_estimate(self.data) and self.maximum.criterion == "likelihood"
+        return tuple(block.name for block in self.target.blocks) if is_likelihood else ()
+
+    @property
+    def maximum(self) -> FittedMaximum:
+        """Of a fit by `MaximumLikelihood`: log likelihood, number of parameters, AIC, BIC, and how the search ended."""
+        return fitted_maximum(self)
+
+    def likelihood_ratio(self, restricted: "RewardPolicyPosterior") -> LikelihoodRatio:
+        """Test a special case of this model, fitted to the same data: statistic, degrees of freedom and p.
+
+        Both must be made by `MaximumLikelihood()`. Refused where the data differ, or where the restricted model is no
+        special case of this one as far as can be told.
+        """
+        return likelihood_ratio(self, restricted)
 
     def effects(self, *, level: float = 0.95, equivalence: float | None = None) -> pd.DataFrame:
         """What covariates add to tasks' parameters: a row for each parameter and term of its formula.

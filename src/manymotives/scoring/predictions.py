@@ -7,6 +7,7 @@ import numpy as np
 from manymotives.data.belief import EnvironmentOrBelief
 from manymotives.errors import InputError, quoted
 from manymotives.fitting.fit import fit
+from manymotives.inference import MaximumLikelihood
 from manymotives.inference.importance import UNRELIABLE
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
 from manymotives.scoring.contenders import TEMPERATURES, Contender, Implied, predicted
@@ -32,7 +33,7 @@ def predictions_of(
             log_policies, mixed = predicted(contender, dynamics, only(demonstrations, split.trains), seed)
             yield Prediction(log_policies, FIT, mixed=mixed)
         return
-    if contender.model.is_mixture:  # a held-out task stays in the fit without its choices: any motive, or a new one
+    if _is_refitted(contender, refits):
         for split in splits:
             yield refit(contender, dynamics, demonstrations, split, seed)
         return
@@ -62,8 +63,17 @@ def predictions_of(
 
 def needs_one_fit_a_split(contender: Contender, book: Book, refits: bool) -> bool:
     """Whether every split is a fit of its own, which any worker can do; otherwise splits share one fit."""
-    own = refits and (book.hold_out == "episodes" or contender.model.is_mixture)
+    own = refits and (book.hold_out == "episodes" or _is_refitted(contender, refits))
     return own and not switches(contender)
+
+
+def _is_refitted(contender: Contender, refits: bool) -> bool:
+    """Whether a held-out task needs a fit of its own.
+
+    Where tasks share motives it stays in the fit, without its choices: it may have any motive, or a new one. And
+    reweighting cannot remove data from a point estimate.
+    """
+    return contender.model.is_mixture or (refits and isinstance(contender.method, MaximumLikelihood))
 
 
 def switches(contender: Contender) -> bool:

@@ -6,12 +6,11 @@ for on its own.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from manymotives.families import log_density_each
-from manymotives.inference.mcmc.density import Workspace, density_workspace, log_density_and_gradient
+from manymotives.inference.mcmc.evaluation import Evaluated, Evaluation
 from manymotives.inference.mcmc.proposals import proposal_log_likelihoods, proposal_workspace
 from manymotives.inference.mcmc.state import Data
 from manymotives.models import Target
@@ -19,14 +18,6 @@ from manymotives.models.target import FIXED, log_choice_probabilities
 from manymotives.planning.warm_start import World, world_of
 
 AT_ONCE = 64  # proposals that are planned for together
-
-
-class Evaluated(NamedTuple):
-    """Log-likelihoods of rows of coordinates, their gradients, and values of actions."""
-
-    log_likelihood: np.ndarray  # [N]
-    gradient: np.ndarray  # [N, D]
-    q: np.ndarray  # [N, S, A]
 
 
 class Likelihoods:
@@ -43,8 +34,7 @@ class Likelihoods:
         self.by_motive = not self.has_own and same and target.partitions.spread is None
         self.counts = target.counts
         self.flat_counts = target.counts.reshape(target.num_tasks, -1)
-        self.how: dict[str, Any] = {"own_discounts": layout.discount != FIXED, "depth": target.depth or 0}
-        self._rooms: dict[int, tuple[World, Data, Workspace]] = {}
+        self.evaluation = Evaluation(target)
         self._proposals = self._proposal_room()
 
     def log_prior(self, rewards: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -57,22 +47,7 @@ class Likelihoods:
 
     def evaluate(self, u: np.ndarray, counts: np.ndarray, tasks: np.ndarray) -> Evaluated:
         """At u [N, D], for choices [N, S, A]; known parameters are those of `tasks` [N]."""
-        size = 16 * -(-len(u) // 16)
-        if size not in self._rooms:
-            self._rooms[size] = self._room(size)
-        world, data, workspace = self._rooms[size]
-        n = len(u)
-        workspace.tasks[:n], data.counts[:n], data.counts[n:] = u, counts, 0.0
-        workspace.tasks[n:] = u[0]
-        data.temperature[:n], data.lapse[:n] = self.target.fixed_temperature[tasks], self.target.fixed_lapse[tasks]
-        none = np.empty((0, self.target.num_hyper))
-        log_density_and_gradient(world, self.layout, data, workspace, none, workspace.tasks)
-        found = workspace.log_likelihood[:n]
-        return Evaluated(
-            np.where(np.isnan(found), -np.inf, found),
-            workspace.likelihood_gradient[:n].copy(),
-            workspace.plans.q[:n],
-        )
+        return self.evaluation(u, counts, tasks)
 
     def log_likelihood(self, u: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Of u [N, D] for the choices of tasks `owner` [N]."""
@@ -137,7 +112,9 @@ class Likelihoods:
             return found._replace(gradient=found.gradient[:, : self.num_rewards])
         found = self.at_tasks(self.rows(rewards[label], rest, away))
         value = np.bincount(label, weights=found.log_likelihood, minlength=count)
-        return Evaluated(value, _by_label(found.gradient[:, : self.num_rewards], label, count), found.q)
+        return found._replace(
+            log_likelihood=value, gradient=_by_label(found.gradient[:, : self.num_rewards], label, count)
+        )
 
     def at_tasks(self, u: np.ndarray) -> Evaluated:
         """The same of each task, at its own coordinates u [M, D]."""
@@ -145,18 +122,9 @@ class Likelihoods:
 
     # ---- workspaces --------------------------------------------------------------------------------------------
 
-    def _room(self, size: int) -> tuple[World, Data, Workspace]:
-        """For so many rows with gradients."""
-        target = self.target
-        world = world_of(target.environment, size, self.layout.is_soft, **self.how)
-        workspace = density_workspace(world, self.layout, size, 0)
-        counts = np.zeros((size, *self.counts.shape[1:]))
-        known = np.full(size, target.fixed_temperature[0]), np.full(size, target.fixed_lapse[0])
-        return world, Data(counts, *known, np.zeros((0, target.num_coordinates)), 0, 0), workspace
-
     def _proposal_room(self) -> tuple[World, Data, tuple[np.ndarray, ...]]:
         target = self.target
-        world = world_of(target.environment, AT_ONCE, self.layout.is_soft, by_inverses=False, **self.how)
+        world = world_of(target.environment, AT_ONCE, self.layout.is_soft, by_inverses=False, **self.evaluation.options)
         known = target.fixed_temperature.copy(), target.fixed_lapse.copy()
         data = Data(self.counts, *known, np.zeros((0, target.num_coordinates)), 0, 0)
         return world, data, proposal_workspace(world, self.layout, AT_ONCE)

@@ -11,6 +11,7 @@ from manymotives.inference import Draws
 from manymotives.inference.draws import EffectDraws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.models.episodes import LARGEST
+from manymotives.posterior.estimates import GROUP, labelled_estimate
 from manymotives.posterior.labelling.common import (
     coordinate_of,
     labelled_likelihood,
@@ -64,6 +65,8 @@ def label_reward_policy(
             coords={name: names[name] for name in ("state", "action", *(() if pooled else ("task",)))},
         ),
     }
+    if draws.estimate is not None:
+        groups[GROUP] = labelled_estimate(draws.estimate)
     return tree_of(groups, environment, demonstrations, seed)
 
 
