@@ -7,5 +7,6 @@ from manymotives.commands.fit import fit
 from manymotives.commands.report import report
 from manymotives.commands.reproduce import reproduce
 from manymotives.commands.simulate import simulate
+from manymotives.commands.whatif import whatif
 
-__all__ = ["compare", "demo", "export", "fit", "report", "reproduce", "simulate"]
+__all__ = ["compare", "demo", "export", "fit", "report", "reproduce", "simulate", "whatif"]

@@ -103,7 +103,7 @@ def _available(place: Environment, given: Any) -> np.ndarray:
         return table & ~place.is_terminal[:, None]
     found = place.available.copy()
     for key, value in given.items():
-        pair = _pair(place, key)
+        pair = _pair(place, key, "available")
         if pair is not None:
             if not isinstance(value, bool | np.bool_):
                 raise InputError(
@@ -115,7 +115,7 @@ def _available(place: Environment, given: Any) -> np.ndarray:
         names = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
         found[rows] = False
         for name in names:
-            found[rows, _action(place, name)] = True
+            found[rows, _action(place, name, "available")] = True
     return found
 
 
@@ -147,7 +147,7 @@ def _amounts(
             if not _is_number(amount) or not np.isfinite(amount):
                 raise InputError(f"rewards: what is added to {quoted(key)} must be a number; found {quoted(amount)}.")
             parts.append(f"{amount:+g} for {_where(key)}")
-            pair = _pair(place, key)
+            pair = _pair(place, key, "rewards")
             if pair is not None:
                 if not place.available[pair].all():
                     raise InputError(f"rewards: {quoted(key)} is added to, but that action does not exist there.")
@@ -210,17 +210,17 @@ def _states(place: Environment, name: Label, what: str) -> np.ndarray:
     return np.array(here)
 
 
-def _pair(place: Environment, key: Any) -> Any:
+def _pair(place: Environment, key: Any, what: str) -> Any:
     """An index of a pair (state, action); None where the key is something else."""
     if not isinstance(key, tuple) or len(key) != 2 or key in place.states:
         return None
-    return _states(place, key[0], "pairs"), _action(place, key[1])
+    return _states(place, key[0], what), _action(place, key[1], what)
 
 
-def _action(place: Environment, name: Label) -> int:
+def _action(place: Environment, name: Label, what: str) -> int:
     found = positions([name], place.actions)[0]
     if found < 0:
-        raise InputError(f"{unknown_names([name], place.actions, 'action')} Use one of these.")
+        raise InputError(f"{what}: {unknown_names([name], place.actions, 'action')} Use one of these.")
     return found
 
 
