@@ -31,7 +31,7 @@ from manymotives.posterior.changes import Change
 from manymotives.posterior.sides import changed_rewards
 from manymotives.posterior.transfer import features_in_place, infers_discount, positions
 
-LARGEST = 4_000_000  # numbers in a dense matrix whose null space is computed: seconds
+LARGEST = 9_000_000  # numbers in a dense matrix whose null space is computed: seconds
 VISIBLE = 1e-6  # of the largest effect of a direction on any value: rounding, where a null space is known to 1e-9
 POLICIES = 2  # drawn at random
 STEP = 1e-3  # of the size of rewards: differences of a function of them
