@@ -17,6 +17,7 @@ shaped reward Q − V of each draw).
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -125,7 +126,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("counterfactuals.jsonl"), help="rows; what is there is kept")
     given = parser.parse_args()
     rows = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
+    os.environ |= {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
     seeds = [seed for seed in range(given.first, given.first + given.studies) if seed not in {r["seed"] for r in rows}]
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool, given.out.open("a") as file:
         for future in as_completed([pool.submit(study, seed) for seed in seeds]):
             row = future.result()

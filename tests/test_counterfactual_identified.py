@@ -62,7 +62,7 @@ def states_that_differ(place, after, on, *, soft, added=0.0, later=None, termina
     rng = np.random.default_rng(1)
     differ = np.zeros(5, dtype=bool)
     for direction in numeric_null_space(place, on, place.discount, terminal[0], depth):
-        for _ in range(3):
+        for _ in range(2):
             base = rng.normal(size=direction.size)
             pair = [base, base + 5.0 * direction]
             shaped = [each if on == "state" else each.reshape(5, 3) for each in pair]
@@ -87,7 +87,7 @@ ENDS = environment(5, terminal=["e"], start=None)
 ENDING = environment(terminal=["e"], start=None)
 
 
-@pytest.mark.parametrize("rule", [mm.Softmax, mm.SoftOptimal])
+@pytest.mark.parametrize("rule", [mm.Softmax, pytest.param(mm.SoftOptimal, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("on", "before", "after", "changes", "is_identified"),
     [
