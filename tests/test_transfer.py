@@ -139,9 +139,17 @@ def test_motives_and_policy_optimality_transfer_too():
     found = switching.transfer(UNSEEN)
     assert found["value"].dims == ("task", "motive", "state")
     assert switching.policies(environment=UNSEEN).dims == ("task", "motive", "state", "action")
-    optimal = mm.fit(
-        mm.PolicyOptimalityModel(), BOTH, CHOICES, mm.OptimalityMonteCarlo(draws=50), progress=False
-    ).transfer(UNSEEN)
+    asked = switching.counterfactual(environment=UNSEEN)  # here, as compiling takes long
+    assert asked.data["choice"].dims == ("time", "task", "motive", "state", "action")
+    shown = asked.data["choice"].sel(time="after", state=["water", "food"], action=["c", "a"])
+    assert np.allclose(shown.fillna(0.0), found["choice"])
+    assert "what each motive would do" in str(asked)
+    with pytest.raises(mm.errors.InputError, match="no paths to simulate"):
+        asked.paths(3)
+    best = mm.fit(mm.PolicyOptimalityModel(), BOTH, CHOICES, mm.OptimalityMonteCarlo(draws=50), progress=False)
+    with pytest.raises(mm.errors.InputError, match="not how subjects would choose"):
+        best.counterfactual(environment=UNSEEN)
+    optimal = best.transfer(UNSEEN)
     assert "choice" not in optimal
     assert optimal["value"].dims == ("task", "state")
 

@@ -17,6 +17,7 @@ from manymotives.data.alignment import aligned
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.compiled import suits
+from manymotives.planning.visits import chain_system
 from manymotives.posterior.labelling.common import coordinate_of
 
 
@@ -98,25 +99,6 @@ def checked_features(environment: Environment, features: Any, on: str) -> Featur
     if on == "state_action":  # nothing is earned by what cannot be done
         values = values * environment.available[..., None]
     return Features(environment, sp.csr_array(values.reshape(-1, values.shape[-1])), on, np.arange(values.shape[-1]))
-
-
-def discounted_visits(environment: Environment, policies: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """d [M, S] of policies [M, S, A] from start weights [M, S]: d = start + γ P_πᵀ d."""
-    if suits(environment):
-        chains = (policies[:, :, None, :] @ environment.tensor)[:, :, 0].swapaxes(1, 2)  # P_πᵀ
-        system = np.eye(environment.num_states) - environment.discount * chains
-        return np.linalg.solve(system, starts[..., None])[..., 0]
-    return np.stack(
-        [spl.spsolve(chain_system(environment, policy).T.tocsc(), start) for policy, start in zip(policies, starts)]
-    )
-
-
-def chain_system(environment: Environment, policy: np.ndarray) -> sp.csr_array:
-    """I − γ P_π, sparse."""
-    num_states, num_actions = environment.num_states, environment.num_actions
-    pairs = np.arange(num_states * num_actions)
-    chosen = sp.csr_array((policy.ravel(), (pairs // num_actions, pairs)), shape=(num_states, pairs.size))
-    return sp.eye_array(num_states, format="csr") - environment.discount * (chosen @ environment.matrix)
 
 
 def value_slopes(environment: Environment, policy: np.ndarray, on_pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -23,9 +23,10 @@ from manymotives.baselines.common import (
     demonstrated_policies,
     listed,
 )
-from manymotives.baselines.expectations import Features, checked_features, discounted_visits, value_slopes
+from manymotives.baselines.expectations import Features, checked_features, value_slopes
 from manymotives.data.environment import Environment
 from manymotives.planning import plan
+from manymotives.planning.visits import discounted_visits
 
 NEWTON = 4_000_000  # numbers in ∂Q/∂w; beyond, L-BFGS, which needs the gradient alone
 MATCH = 1e-9  # of normalised expectations, for a feature of size 1: nearer than this they need not be

@@ -17,11 +17,12 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from manymotives.baselines.common import Problem, Result, checked_count, checked_problem, listed
-from manymotives.baselines.expectations import Features, checked_features, discounted_visits
+from manymotives.baselines.expectations import Features, checked_features
 from manymotives.errors import InputError, quoted
 from manymotives.models.choice import Softmax, SoftOptimal
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import plan
+from manymotives.planning.visits import discounted_visits
 
 PENALTY = 0.01  # κ
 ROUNDS = 200  # of expectation and maximisation, at most

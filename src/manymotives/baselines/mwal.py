@@ -27,9 +27,10 @@ from manymotives.baselines.common import (
     demonstrated_policies,
     listed,
 )
-from manymotives.baselines.expectations import Features, Mixture, checked_features, discounted_visits, one_hot, padded
+from manymotives.baselines.expectations import Features, Mixture, checked_features, one_hot, padded
 from manymotives.errors import InputError
 from manymotives.planning import reliable_plan
+from manymotives.planning.visits import discounted_visits
 
 SETTLED = 0.1  # of the largest feature shown: how far from the value of the game a mixture may be without a warning
 

@@ -23,10 +23,11 @@ from manymotives.baselines.common import (
     demonstrated_policies,
     listed,
 )
-from manymotives.baselines.expectations import Features, Mixture, checked_features, discounted_visits, one_hot, padded
+from manymotives.baselines.expectations import Features, Mixture, checked_features, one_hot, padded
 from manymotives.data.environment import Environment
 from manymotives.planning import reliable_plan
 from manymotives.planning.problem import allowed_actions
+from manymotives.planning.visits import discounted_visits
 
 
 def projection(

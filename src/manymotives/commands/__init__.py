@@ -8,5 +8,6 @@ from manymotives.commands.power import power
 from manymotives.commands.report import report
 from manymotives.commands.reproduce import reproduce
 from manymotives.commands.simulate import simulate
+from manymotives.commands.whatif import whatif
 
-__all__ = ["compare", "demo", "export", "fit", "power", "report", "reproduce", "simulate"]
+__all__ = ["compare", "demo", "export", "fit", "power", "report", "reproduce", "simulate", "whatif"]

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from manymotives.commands.common import Speaker
+from manymotives.commands.whatif import NEW, new_environment
 from manymotives.fitting.fit import load
 from manymotives.report import report as write_report
 from manymotives.scoring import Score
@@ -21,6 +22,10 @@ def report(
         list[Path] | None,
         typer.Option(help="Held-out prediction saved by `manymotives compare`; may be given several times."),
     ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(help=f"{NEW} Adds a section on what would happen there.", show_default=False),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
 ) -> None:
     """Write one self-contained HTML page: what each subject wants, how sure that is, and what cannot be known."""
@@ -28,7 +33,9 @@ def report(
     with Speaker().failures(out):
         posterior = load(run)
         scores = [Score.load(path) for path in score or []]
-        written = write_report(posterior, out, score=scores, title=title)
+        place = new_environment(what_if or [], posterior.environment.discount, [])
+        asked = None if place is None else posterior.counterfactual(environment=place)
+        written = write_report(posterior, out, score=scores, title=title, counterfactual=asked)
     for warning in posterior.warnings:
         console.print(f"! {warning}", markup=False, soft_wrap=True)
     console.print(str(written), style="bold", markup=False, soft_wrap=True)

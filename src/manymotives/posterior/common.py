@@ -33,10 +33,11 @@ from manymotives.posterior.summary import Summary, listed_in_summary
 from manymotives.posterior.tables import in_one_order
 from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, unidentified
+from manymotives.posterior.what_if import WhatIf
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(ABC):
+class Posterior(WhatIf, ABC):
     """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws

@@ -36,7 +36,7 @@ def transferred(
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
     place = checked_place(posterior, environment)
     reward = rewards_in(posterior, place, features, seed=seed)
-    on, whose, depth = posterior.model.reward.on, _whose(reward), posterior.model.depth
+    on, whose, depth = posterior.model.reward.on, whose_of(reward), posterior.model.depth
     mean = reward.mean(("chain", "draw"))
     own = _mean_discounts(posterior, whose)
     best = plan(place, mean.transpose(*whose, ...).values, on=on, discount=own, depth=depth)
@@ -44,8 +44,8 @@ def transferred(
     size = int(np.prod([drawn.sizes[dim] for dim in whose])) * place.available.size
     every = -(-drawn.sizes["sample"] // max(1, min(draws, NUMBERS // size)))
     drawn = drawn.isel(sample=slice(None, None, every))
-    rule = {word: _chosen(posterior, word, drawn, whose, every) for word in ("inverse_temperature", "lapse")}
-    rule["discount"] = _chosen(posterior, "discount", drawn, whose, every) if _infers_discount(posterior) else None
+    rule = {word: chosen_in(posterior, word, drawn, whose, every) for word in ("inverse_temperature", "lapse")}
+    rule["discount"] = chosen_in(posterior, "discount", drawn, whose, every) if infers_discount(posterior) else None
     is_soft = rule["lapse"] is not None and posterior.model.choice.is_soft
     value, loss, first, choice = _under_draws(place, drawn.values, best.policy, rule, on, is_soft, depth)
     tails = [(1 - level) / 2, (1 + level) / 2]
@@ -75,7 +75,7 @@ def best_policies(posterior: Any, environment: Any, features: Any = None) -> xr.
     mean = rewards_in(posterior, place, features).mean(("chain", "draw"))
     if "task" not in mean.dims and "motive" not in mean.dims:
         mean = mean.expand_dims({"task": posterior._task_coordinate})
-    whose = _whose(mean)
+    whose = whose_of(mean)
     own = _mean_discounts(posterior, whose)
     how: Any = {"on": posterior.model.reward.on, "discount": own, "depth": posterior.model.depth}
     found = plan(place, mean.transpose(*whose, ...).values, **how).policy
@@ -91,7 +91,7 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
         raise InputError("the environment to transfer to must be known; found a DynamicsBelief. Use its mean.")
     if not isinstance(place, Environment):
         raise InputError(f"environment must be mm.Environment, or several by name; found {type(place).__name__}.")
-    if place.discount != posterior.environment.discount and not _infers_discount(posterior):
+    if place.discount != posterior.environment.discount and not infers_discount(posterior):
         raise InputError(
             f"the fit has the discount {posterior.environment.discount:g} and this environment has "
             f"{place.discount:g}: rewards mean something else under it. Give it the discount of the fit."
@@ -99,15 +99,17 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
     return place
 
 
-def rewards_in(posterior: Any, place: Environment, features: Any = None, *, seed: int = 0) -> xr.DataArray:
-    """Draws (chain, draw, …, state[, action]) of rewards in another environment."""
-    drawn = posterior.data["posterior"].dataset
+def rewards_in(
+    posterior: Any, place: Environment, features: Any = None, *, seed: int = 0, group: str = "posterior"
+) -> xr.DataArray:
+    """Draws (chain, draw, …, state[, action]) of rewards in another environment, of the posterior or of the prior."""
+    drawn = posterior.data[group].dataset
     reward = posterior.model.reward
     if not posterior.has_features:
         if features is not None:
             raise InputError("the rewards of this model are not made of features: leave out features.")
         return _carried_over(drawn["reward"], posterior.environment, place, isinstance(reward, RewardSet))
-    made_of = _features(reward, features, place)
+    made_of = features_in_place(posterior, place, features)
     weights = drawn["weight"].transpose(..., "feature")
     shape = (place.num_states, place.num_actions)[: 1 if reward.on == "state" else 2]
     values = (weights.values.reshape(-1, weights.shape[-1]) @ made_of.T).reshape(*weights.shape[:-1], *shape)
@@ -116,7 +118,7 @@ def rewards_in(posterior: Any, place: Environment, features: Any = None, *, seed
     found = xr.DataArray(values, dims=dims, coords=coordinates)
     if reward.residual_scale is None:
         return found
-    return found + _residuals(posterior, place, found, seed)
+    return found + _residuals(posterior, place, found, seed, drawn)
 
 
 def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment, is_set: bool) -> xr.DataArray:
@@ -124,7 +126,7 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
     if is_set and names_in(fitted) != fitted.states:
         raise InputError("rewards of a set are not carried over from several environments to another one.")
     known = by_name(reward, fitted)
-    rows = _positions(own_names(place), names_in(fitted))
+    rows = positions(own_names(place), names_in(fitted))
     missing = [name for name, row in zip(own_names(place), rows) if row < 0]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -135,7 +137,7 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
     found = known.isel(state=rows).drop_vars("state")
     if "action" not in known.dims:
         return found
-    columns = np.array(_positions(place.actions, fitted.actions))
+    columns = np.array(positions(place.actions, fitted.actions))
     found = found.isel(action=np.maximum(columns, 0)).drop_vars("action").transpose(..., "state", "action")
     exists = np.isfinite(found.isel(chain=0, draw=0).values).reshape(-1, *place.available.shape)[0] & (columns >= 0)
     lacking = np.argwhere(place.available & ~exists)
@@ -148,12 +150,16 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
     return found.copy(data=np.where(place.available, found.values, 0.0))
 
 
-def _features(reward: GaussianReward, given: Any, place: Environment) -> np.ndarray:
-    """[cells, K] features of another environment: those that are given, or rows of the model's own table."""
+def features_in_place(posterior: Any, place: Environment, given: Any = None) -> np.ndarray:
+    """[cells, K] features of another environment: those that are given, or the model's own where names are known."""
+    reward, fitted = posterior.model.reward, posterior.environment
     names: Any = reward.names
+    is_alike = place.states == fitted.states and (reward.on == "state" or place.actions == fitted.actions)
+    if given is None and is_alike:
+        return _of_pairs_that_exist(reward.features_for(place).toarray(), place, reward.on)
     if given is None:
         own = labelled(reward.features).labels[0] if is_labelled(reward.features) else None
-        wanted = _positions(own_names(place), own or ())
+        wanted = positions(own_names(place), own or ())
         if own is None or reward.on != "state" or min(wanted) < 0:
             raise InputError(
                 "the rewards of this model are made of features: give those of the new environment, "
@@ -165,7 +171,11 @@ def _features(reward: GaussianReward, given: Any, place: Environment) -> np.ndar
     expected = len(_feature_names(reward))
     if wider.shape[1] != expected:
         raise InputError(f"the model has {expected} features; found {wider.shape[1]} of the new environment.")
-    return wider.toarray() * (place.available.reshape(-1, 1) if reward.on == "state_action" else 1.0)
+    return _of_pairs_that_exist(wider.toarray(), place, reward.on)
+
+
+def _of_pairs_that_exist(features: np.ndarray, place: Environment, on: str) -> np.ndarray:
+    return features * (place.available.reshape(-1, 1) if on == "state_action" else 1.0)
 
 
 def _feature_names(reward: GaussianReward) -> Any:
@@ -174,9 +184,9 @@ def _feature_names(reward: GaussianReward) -> Any:
     return range(first.shape[-1] if hasattr(first, "shape") else np.asarray(first).shape[-1])
 
 
-def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int) -> np.ndarray:
+def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int, drawn: xr.Dataset) -> np.ndarray:
     """What states (or pairs) have beyond their features: their own where the name is known, else Normal(0, τ)."""
-    drawn, fitted, on = posterior.data["posterior"].dataset, posterior.environment, posterior.model.reward.on
+    fitted, on = posterior.environment, posterior.model.reward.on
     weights = drawn["weight"].transpose(..., "feature")
     made_of = posterior.model.reward.features_for(fitted).toarray()
     reward = drawn["reward"].transpose(*weights.dims[:-1], ...)
@@ -185,11 +195,11 @@ def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int
     tau: Any = drawn.get("residual_scale", posterior.model.reward.residual_scale)
     scale = np.broadcast_to(_behind(tau, like), like.shape)
     found = np.random.default_rng(seed).normal(size=like.shape) * scale
-    rows = np.array(_positions(own_names(place), names_in(fitted)))
+    rows = np.array(positions(own_names(place), names_in(fitted)))
     if on == "state":
         found[..., rows >= 0] = known.values[..., rows[rows >= 0]]
         return found
-    columns = np.array(_positions(place.actions, fitted.actions))
+    columns = np.array(positions(place.actions, fitted.actions))
     own = known.values[..., np.maximum(rows, 0)[:, None], np.maximum(columns, 0)]
     is_known = (rows >= 0)[:, None] & (columns >= 0) & np.isfinite(own)
     return np.where(is_known, own, found)
@@ -224,46 +234,66 @@ def _under_draws(
         if depth is not None:  # values and losses are those of the long run, choices are made by looking less far
             found = plan(place, rewards[part], on=on, discount=own, depth=depth)
         firsts.append(found.policy)
-        if temperature is not None:
-            q = found.q
-            if is_soft:
-                how: Any = {"inverse_temperature": temperature[part], "discount": own, "depth": depth}
-                q = plan(place, rewards[part], on=on, **how).q
-            choices.append(np.exp(log_choice_probabilities(q, temperature[part], lapse[part])))
+        if temperature is not None and is_soft:
+            how: Any = {"on": on, "discount": own, "depth": depth, "is_soft": True}
+            choices.append(choice_probabilities(place, rewards[part], temperature[part], lapse[part], **how))
+        elif temperature is not None:
+            choices.append(np.exp(log_choice_probabilities(found.q, temperature[part], lapse[part])))
     together = [np.concatenate(each) for each in (values, losses, firsts)]
     return together[0], together[1], together[2], np.concatenate(choices) if choices else None
 
 
-def _chosen(posterior: Any, word: str, drawn: xr.DataArray, whose: tuple[str, ...], every: int) -> np.ndarray | None:
-    """Inverse temperatures, or lapse rates, of draws [K, …]; None where the model has none."""
-    groups = (posterior.data[name].dataset for name in ("posterior", "constant_data"))
+def choice_probabilities(
+    place: Environment,
+    rewards: np.ndarray,  # [..., S] or [..., S, A]
+    temperature: np.ndarray,
+    lapse: np.ndarray,
+    *,
+    on: str,
+    is_soft: bool,
+    discount: np.ndarray | None,
+    depth: int | None,
+) -> np.ndarray:
+    """π(a|s) [..., S, A] of subjects with these rewards, inverse temperatures, lapse rates and discounts."""
+    soft = temperature if is_soft else None
+    found = plan(place, rewards, on=on, inverse_temperature=soft, discount=discount, depth=depth)
+    return np.exp(log_choice_probabilities(found.q, temperature, lapse))
+
+
+def chosen_in(
+    posterior: Any, word: str, drawn: xr.DataArray, whose: tuple[str, ...], every: int, group: str = "posterior"
+) -> np.ndarray | None:
+    """Inverse temperatures, lapse rates or discounts of draws [K, …]; None where the model has none."""
+    groups = (posterior.data[name].dataset for name in (group, "constant_data"))
     values = next((group[word] for group in groups if word in group), None)
     if values is None:
         return None
     if "chain" in values.dims:
         values = values.stack(sample=("chain", "draw")).isel(sample=slice(None, None, every))
     axes = ("sample", *whose)
+    if group == "prior" and "task" in values.dims and "task" not in whose:  # what is known of tasks: of the first
+        values = values.isel(task=0)
     present = [dim for dim in axes if dim in values.dims]
     table = values.transpose(*present).values.reshape([drawn.sizes[dim] if dim in present else 1 for dim in axes])
     return np.ascontiguousarray(np.broadcast_to(table, [drawn.sizes[dim] for dim in axes]), dtype=float)
 
 
-def _infers_discount(posterior: Any) -> bool:
+def infers_discount(posterior: Any) -> bool:
     return bool(getattr(posterior.model, "infers_discount", False))
 
 
 def _mean_discounts(posterior: Any, whose: tuple[str, ...]) -> np.ndarray | None:
     """E γ of each; None: the environment's."""
-    if not _infers_discount(posterior):
+    if not infers_discount(posterior):
         return None
     return np.asarray(posterior.data["posterior"].dataset["discount"].mean(("chain", "draw")).transpose(*whose).values)
 
 
-def _whose(values: xr.DataArray) -> tuple[str, ...]:
+def whose_of(values: xr.DataArray) -> tuple[str, ...]:
     return tuple(dim for dim in ("task", "motive") if dim in values.dims)
 
 
-def _positions(wanted: Sequence[Label], names: Sequence[Label]) -> list[int]:
+def positions(wanted: Sequence[Label], names: Sequence[Label]) -> list[int]:
     """Where names stand, as they are or, where they were read from a file, as text; −1: nowhere."""
     exact = {name: position for position, name in enumerate(names)}
     texts = {str(name): position for position, name in enumerate(names)}

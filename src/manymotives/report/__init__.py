@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from manymotives.errors import InputError
 from manymotives.io.atomic import whole_file
-from manymotives.posterior import Posterior, SwitchingPosterior
+from manymotives.posterior import Counterfactual, Posterior, SwitchingPosterior
 from manymotives.report.content import About, content_of
 from manymotives.report.motives import motive_content_of
 from manymotives.report.page import page
+from manymotives.report.sections_whatif import checked_counterfactuals
 from manymotives.scoring import Score
 
 __all__ = ["report"]
@@ -24,6 +25,7 @@ def report(
     score: Score | Sequence[Score] | None = None,
     title: str | None = None,
     truth: ArrayLike | None = None,
+    counterfactual: Counterfactual | Sequence[Counterfactual] | None = None,
 ) -> Path:
     """Write what was found to one HTML file, which loads nothing from anywhere; its path.
 
@@ -39,6 +41,8 @@ def report(
         Of the page.
     truth
         True rewards [task, S] (or [task, S, A]) where they are known, as of simulated subjects: shown beside.
+    counterfactual
+        What `posterior.counterfactual` returned, or several of them: what would happen after a change.
     """
     if not isinstance(posterior, Posterior):
         raise InputError(f"posterior must be what mm.fit returns or mm.load reads; found {type(posterior).__name__}.")
@@ -48,13 +52,14 @@ def report(
     for each in scores:
         if not hasattr(each, "table") or not hasattr(each, "hold_out"):
             raise InputError(f"score must be what mm.score returns, or a list of these; found {type(each).__name__}.")
+    asked = checked_counterfactuals(counterfactual, posterior)
     target = Path(path)
     with whole_file(target) as temporary:
         heading = title or "What they want"
         content: About = (
             motive_content_of(posterior, heading, scores, truth)
             if isinstance(posterior, SwitchingPosterior)
-            else content_of(posterior, heading, scores, truth)
+            else content_of(posterior, heading, scores, truth, asked)
         )
         temporary.write_text(page(content), encoding="utf-8")
     return target

@@ -1,6 +1,6 @@
 """Everything a report tells, computed before anything is written: what was found, or why it could not be."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class About:
     posterior: Posterior
     title: str
     scores: tuple[Any, ...]
+    counterfactuals: tuple[Any, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,9 @@ class Content(About):
     motives: SharedMotives | None = None  # where tasks share motives; in the place of `similarity`
 
 
-def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth: Any) -> Content:
+def content_of(
+    posterior: Posterior, title: str, scores: tuple[Any, ...], truth: Any, asked: tuple[Any, ...] = ()
+) -> Content:
     known = None if truth is None else _canonical_truth(posterior, truth)
     with Progress().of(4 * STEP, "steps") as bar:
         bar.update(0, "what was learnt")
@@ -71,7 +74,8 @@ def content_of(posterior: Posterior, title: str, scores: tuple[Any, ...], truth:
         bar.update(3 * STEP, "predictive check")
         check = _or_why(predictive_check, sample)
         bar.update(4 * STEP)
-    return Content(posterior, title, scores, known, sample, weights, learnt, alike, check, motives)
+    found = (known, sample, weights, learnt, alike, check, motives)
+    return Content(posterior, title, scores, *found, counterfactuals=asked)
 
 
 def _or_why(compute: Any, sample: Sample) -> Any:

@@ -51,7 +51,7 @@ function dodged(box, spec) {
   if (spec.line !== undefined) put(svg, "line", { x1: x(spec.line), x2: x(spec.line), y1: above, y2: bottom, class: "zero" });
   rows.forEach((row, number) => {
     const top = above + number * thick;
-    const tip = [row.label, ...row.marks.map(([mid, lo, hi], k) => `${names[k]}: ${tidy(mid)} (95 %: ${tidy(lo)} to ${tidy(hi)})`)];
+    const tip = [row.label, ...row.marks.map(([mid, lo, hi], k) => `${names[k]}: ${tidy(mid)} (${spec.level || 95} %: ${tidy(lo)} to ${tidy(hi)})`)];
     if (row.plo !== null) tip.push(`prior, 95 %: ${tidy(row.plo)} to ${tidy(row.phi)}`);
     const group = put(svg, "g", { class: "row", "data-tip": tip.join("\n"), tabindex: 0, "aria-label": tip.join("\n") });
     put(group, "rect", { x: 0, y: top, width, height: thick, class: "hit" });

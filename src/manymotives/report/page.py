@@ -19,6 +19,7 @@ from manymotives.report.sections_model import how_to_cite, in_short, page_head, 
 from manymotives.report.sections_several import has_several, what_each_environment_shows
 from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
 from manymotives.report.sections_wants import what_data_tell, what_they_want
+from manymotives.report.sections_whatif import what_would_happen
 
 PLACES = (
     ("short", "In short"),
@@ -34,6 +35,7 @@ PLACES = (
     ("prediction", "Prediction"),
     ("check", "Check"),
     ("policies", "Best policies"),
+    ("whatif", "What if"),
     ("environment", "Environment"),
     ("convergence", "Convergence"),
     ("cite", "Cite"),
@@ -105,6 +107,7 @@ def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:
         does_it_predict(content, figures),
         could_it_have(content, figures),
         what_would_be_best(content, figures),
+        what_would_happen(content.counterfactuals, figures),
         what_is_not_known(content),
         did_it_work(content),
         how_to_cite(content),
@@ -118,4 +121,5 @@ def _places(content: Content) -> tuple[tuple[str, str], ...]:
     absent |= set() if has_effects(content.posterior) else {"effects"}
     absent |= {"motives"} if content.motives is None else {"similarity"}
     absent |= {"features"} if content.weights is None else set()
+    absent |= set() if content.counterfactuals else {"whatif"}
     return tuple(each for each in PLACES if each[0] not in absent)

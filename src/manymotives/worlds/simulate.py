@@ -161,6 +161,23 @@ def simulate(
     return _demonstrations(walks, names, place)
 
 
+def simulate_policies(
+    environment: Environment, policies: np.ndarray, *, steps: int, seed: int, tasks: Sequence[Label]
+) -> Demonstrations:
+    """Demonstrations by policies [task, episode, S, A], one for each task and episode."""
+    stage = _stage(environment, seed, len(policies))
+    places = environment.available, environment.is_terminal, stage.start
+    walks = []
+    for own, stream in zip(policies, stage.streams, strict=True):
+        for number, policy in enumerate(np.cumsum(own, axis=-1)):
+            rows = walk(*stage.moves, policy, *places, stream.random((1, steps + 1, 2)))
+            rows[:, 0] = number
+            walks.append(rows)
+    count = policies.shape[1]
+    together = [np.concatenate(walks[k * count : (k + 1) * count]) for k in range(len(policies))]
+    return _demonstrations(together, tuple(tasks), environment)
+
+
 def _stage(environment: Environment, seed: int, num_tasks: int) -> _Stage:
     matrix = environment.matrix
     cumulative = np.cumsum(matrix.data)

@@ -1,0 +1,73 @@
+"""A counterfactual in; what would change most, as intervals before and after, out."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from manymotives.errors import InputError
+from manymotives.plots.common import COLOURS, written
+from manymotives.posterior import Counterfactual
+
+SHOWN = 30  # rows, those that change most
+
+
+def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | None = None) -> Axes:
+    """What changes most, before and after: means and intervals of the average of all tasks; at most thirty rows.
+
+    Hollow marks: what is done there after the change rests in part on the prior, whose interval is the grey band.
+
+    Parameters
+    ----------
+    of
+        "choice", the probability of each action in each state; "occupancy", the share of discounted time in each state;
+        or "value", what each task gains, with the average of all on top.
+    """
+    if of not in ("choice", "occupancy", "value"):
+        raise InputError(f'of must be "choice", "occupancy" or "value"; found {of!r}.')
+    if "motive" in found.data.dims:
+        raise InputError("this picture is of tasks with one motive each: counterfactual.data has what each would do.")
+    table = found.to_frame(None if of == "value" else "population")
+    table = table[table["quantity"] == of].dropna(subset="after")
+    if of == "value":
+        names = [
+            "average of all" if who == "population" else written(task) for who, task in zip(table["of"], table["task"])
+        ]
+        table = table.assign(name=names).sort_values("of", kind="stable")  # the population first
+    else:
+        parts = zip(table["state"], table["action"]) if of == "choice" else ((state,) for state in table["state"])
+        table = table.assign(name=[": ".join(written(part, 20) for part in each) for each in parts])
+        table = table.sort_values("difference", key=lambda each: -each.abs(), kind="stable", na_position="last")
+    count, whole = min(SHOWN, len(table)), len(table)
+    table, position = table[:count], np.arange(count)
+    if axes is None:
+        _, axes = plt.subplots(figsize=(7, min(16.0, 1.6 + 0.32 * count)), layout="constrained")
+    if of == "choice" and "prior_lower" in table:
+        rests = ~table["identified"].eq(True).to_numpy()
+        axes.barh(
+            position[rests],
+            (table["prior_upper"] - table["prior_lower"])[rests],
+            left=table["prior_lower"][rests],
+            height=0.8,
+            color="0.9",
+            label="prior alone",
+        )
+    known_here = table["identified"].eq(True).to_numpy()
+    for number, time in enumerate(("before", "after")):
+        there, colour = position + (0.17 if number else -0.17), COLOURS[number]
+        axes.hlines(there, table[f"{time}_lower"], table[f"{time}_upper"], color=colour, linewidth=1.6)
+        filled = known_here | (time == "before")
+        for mine, face, label in ((filled, colour, time), (~filled, "white", f"{time}, rests on the prior")):
+            if mine.any():
+                axes.plot(
+                    table[time][mine], there[mine], "o", color=colour, markerfacecolor=face, markersize=4.5, label=label
+                )
+    axes.set_yticks(position, list(table["name"]))
+    axes.set_ylim(count - 0.4, -0.6)
+    words = {"choice": "probability", "occupancy": "share of discounted time", "value": "value"}
+    axes.set_xlabel(f"{words[of]}, {100 * found.data.attrs['level']:g} % intervals")
+    cut = f" ({count} of {whole:,} rows)" if whole > count else ""
+    verdict = {True: "identified", False: "NOT identified", None: "identification not computed"}
+    known = found.value_identified if of == "value" else found.identified
+    axes.set_title(f"What would change: {verdict[known]}{cut}")
+    axes.legend()
+    return axes

@@ -1,0 +1,118 @@
+"""A counterfactual in; sentences about whether it is identified, and about what would change most, out."""
+
+from typing import Any
+
+import numpy as np
+
+from manymotives.posterior.changes import Change
+from manymotives.posterior.shown_after import ShownAfter
+from manymotives.posterior.unidentified import named
+
+FEW_DRAWS = 200  # fewer make the ends of intervals uncertain
+
+
+def identification_sentences(known: ShownAfter, change: Change, posterior: Any, visits: np.ndarray) -> tuple[str, ...]:
+    """Whether choices could determine the answer, why not, and what else to be careful about."""
+    if known.choices is None:
+        return (
+            f"Whether this question is identified was not computed, because {known.why_not}: parts of the answer may "
+            "rest on the prior alone.",
+        )
+    place, said = change.place, []
+    if known.choices:
+        said.append(
+            "This question is identified: rewards that choose alike in the environment of the fit also choose alike "
+            "after the change."
+        )
+    else:
+        where = [place.states[s] for s in np.flatnonzero(known.states)]
+        everywhere = len(where) == int((place.available.sum(axis=1) > 0).sum())
+        what = "in every state" if everywhere else f"in {named(where)}"
+        said.append(
+            f"This question is NOT identified: choices after the change {what} rest in part on the prior, however many "
+            "choices were observed."
+        )
+    if known.visible:
+        ways = "There is one way" if known.hidden == 1 else f"There are {known.hidden:,} independent ways"
+        of_them = "it changes" if known.hidden == 1 else f"{known.visible:,} of them change"
+        said.append(
+            f"{ways} of changing rewards that no choice in the environment of the fit can show, and {of_them} what is "
+            "chosen after the change."
+        )
+    if known.scale:
+        said.append(
+            "The inverse temperature was inferred, so that choices do not show how large rewards are: how much an "
+            "added amount weighs against them rests on the prior. Fix the inverse temperature to state amounts "
+            "in log-odds."
+        )
+    if known.discount:
+        said.append(
+            "Choices in the environment of the fit cannot tell a change of discount from a change of rewards, and "
+            "after the change these differ."
+        )
+    if known.choices and not known.values:
+        reason = (
+            "the scale of rewards is not shown by choices where the inverse temperature is inferred"
+            if "inverse_temperature" in posterior.data["posterior"].dataset
+            else "it depends on rewards that no choice can show"
+        )
+        said.append(f"By how much value changes rests in part on the prior: {reason}.")
+    unseen = _unvisited(change, posterior, visits)
+    if unseen:
+        said.append(
+            f"Nobody was seen in {named(unseen)}: what would be done there follows from choices elsewhere. That is a "
+            "lack of data, which wide intervals show, and not of identification."
+        )
+    return tuple(said)
+
+
+def _unvisited(change: Change, posterior: Any, visits: np.ndarray) -> list[Any]:
+    """States of the fit, by name, in which something is chosen after the change and nobody was seen before."""
+    fitted, place = posterior.environment, change.place
+    seen = {name for name, count in zip(fitted.states, visits) if count > 0}
+    known = set(fitted.states)
+    lives = place.available.sum(axis=1) > 0
+    return [name for name, alive in zip(place.states, lives) if alive and name in known and name not in seen]
+
+
+def summary_lines(found: Any) -> list[str]:
+    """What a person wants to read first."""
+    data = found.data
+    lines = [f"What if {'; '.join(found.change)}?", *(f"  {said}" for said in found.statements)]
+    if data.attrs["draws"] < FEW_DRAWS:
+        lines.append(f"  Only {data.attrs['draws']} draws: ends of intervals are rough.")
+    if "motive" in data.dims:
+        return [*lines, "  Each motive is answered as if it were always active; `data` has what each motive would do."]
+    who = "population_"
+    count, level = data.sizes["task"], 100 * data.attrs["level"]
+    lines.append(
+        f"  Averages of {count:,} task{'s' if count > 1 else ''}, with {level:g} % intervals:"
+        if count > 1
+        else f"  One task, with {level:g} % intervals:"
+    )
+    gone = np.abs(data[f"{who}choice"].sel(time="difference"))
+    if bool(gone.notnull().any()):
+        where = gone.fillna(-1.0).argmax(...)
+        state, action = (gone[dim].values[int(where[dim])] for dim in ("state", "action"))
+        lines.append(f"    largest change of choice: “{action}” in “{state}” {_line(data, f'{who}choice', where)}")
+    moved = np.abs(data[f"{who}occupancy"].sel(time="difference"))
+    if bool(moved.notnull().any()):
+        where = moved.fillna(-1.0).argmax(...)
+        state = moved["state"].values[int(where["state"])]
+        lines.append(f"    largest change of visits: “{state}” {_line(data, f'{who}occupancy', where)}")
+    lines.append(
+        f"    value: {_line(data, f'{who}value', {})}; P(higher) = {float(data[f'{who}value_p_positive']):.2f}"
+    )
+    name = f"{who}value_by_reward_before"
+    if name in data:
+        lines.append(f"    value, judged by rewards before the change: {_line(data, name, {})}")
+    return lines
+
+
+def _line(data: Any, name: str, where: Any) -> str:
+    """Before, after and difference, with intervals."""
+    parts = []
+    for time, word in (("before", "from"), ("after", "to"), ("difference", "a difference of")):
+        mean, low, high = (float(data[f"{name}{end}"].sel(time=time).isel(where)) for end in ("", "_lower", "_upper"))
+        parts.append(f"{word} {mean:.3g} [{low:.3g}, {high:.3g}]")
+    return f"{parts[0]} {parts[1]}, {parts[2]}"
