@@ -99,15 +99,20 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
     return place
 
 
-def rewards_in(posterior: Any, place: Environment, features: Any = None, *, seed: int = 0) -> xr.DataArray:
-    """Draws (chain, draw, …, state[, action]) of rewards in another environment."""
-    drawn = posterior.data["posterior"].dataset
+def rewards_in(
+    posterior: Any, place: Environment, features: Any = None, *, drawn: xr.Dataset | None = None, seed: int = 0
+) -> xr.DataArray:
+    """Draws (chain, draw, …, state[, action]) of rewards in another environment; `drawn`: of whom, if not of all tasks.
+
+    `drawn` holds `reward` and, where rewards are made of features, `weight`, as `posterior.population()` does.
+    """
+    drawn = posterior.data["posterior"].dataset if drawn is None else drawn
     reward = posterior.model.reward
     if not posterior.has_features:
         if features is not None:
             raise InputError("the rewards of this model are not made of features: leave out features.")
         return _carried_over(drawn["reward"], posterior.environment, place, isinstance(reward, RewardSet))
-    made_of = _features(reward, features, place)
+    made_of = features_of(reward, features, place)
     weights = drawn["weight"].transpose(..., "feature")
     shape = (place.num_states, place.num_actions)[: 1 if reward.on == "state" else 2]
     values = (weights.values.reshape(-1, weights.shape[-1]) @ made_of.T).reshape(*weights.shape[:-1], *shape)
@@ -116,7 +121,7 @@ def rewards_in(posterior: Any, place: Environment, features: Any = None, *, seed
     found = xr.DataArray(values, dims=dims, coords=coordinates)
     if reward.residual_scale is None:
         return found
-    return found + _residuals(posterior, place, found, seed)
+    return found + _residuals(posterior, drawn, place, found, seed)
 
 
 def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment, is_set: bool) -> xr.DataArray:
@@ -148,7 +153,7 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
     return found.copy(data=np.where(place.available, found.values, 0.0))
 
 
-def _features(reward: GaussianReward, given: Any, place: Environment) -> np.ndarray:
+def features_of(reward: GaussianReward, given: Any, place: Environment) -> np.ndarray:
     """[cells, K] features of another environment: those that are given, or rows of the model's own table."""
     names: Any = reward.names
     if given is None:
@@ -174,15 +179,17 @@ def _feature_names(reward: GaussianReward) -> Any:
     return range(first.shape[-1] if hasattr(first, "shape") else np.asarray(first).shape[-1])
 
 
-def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int) -> np.ndarray:
+def _residuals(
+    posterior: Any, drawn: xr.Dataset, place: Environment, like: xr.DataArray, seed: int
+) -> np.ndarray:
     """What states (or pairs) have beyond their features: their own where the name is known, else Normal(0, τ)."""
-    drawn, fitted, on = posterior.data["posterior"].dataset, posterior.environment, posterior.model.reward.on
+    fitted, on = posterior.environment, posterior.model.reward.on
     weights = drawn["weight"].transpose(..., "feature")
     made_of = posterior.model.reward.features_for(fitted).toarray()
     reward = drawn["reward"].transpose(*weights.dims[:-1], ...)
     cells = (weights.values.reshape(-1, weights.shape[-1]) @ made_of.T).reshape(reward.shape)
     known = by_name(reward - cells, fitted).transpose(*weights.dims[:-1], ...)
-    tau: Any = drawn.get("residual_scale", posterior.model.reward.residual_scale)
+    tau: Any = posterior.data["posterior"].dataset.get("residual_scale", posterior.model.reward.residual_scale)
     scale = np.broadcast_to(_behind(tau, like), like.shape)
     found = np.random.default_rng(seed).normal(size=like.shape) * scale
     rows = np.array(_positions(own_names(place), names_in(fitted)))
