@@ -5,6 +5,7 @@
 # make large  posteriors on a thousand to ten thousand states: an hour
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
 # make environments  what two environments teach about a third, beside one, 20 problems: a quarter of an hour
+# make design  environments chosen by design, at random or one for good, on random MDPs: an hour
 # make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
 # make motives  how many motives tasks share, and which: published grids, many tasks, no groups: an hour or two
@@ -21,7 +22,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments mice buses switching motives labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments design mice buses switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -79,6 +80,9 @@ covariates: $(STAMP)
 
 environments: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environments
+
+design: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environment_design --workers 2
 
 buses: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.buses

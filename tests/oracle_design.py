@@ -1,7 +1,7 @@
-"""Expected information by brute force: all data that can be seen, and a grid of motives. Shares no code with the library.
+"""Expected information by brute force: all data that can be seen, and a grid of motives.
 
-Motives are two weights w ~ Normal(0, 1), on a grid of their half difference and half sum, times √2: both are Normal(0,
-1) and independent. Data are all paths of so many steps, with their probabilities under every motive of the grid.
+Shares no code with the library. Motives are two weights w ~ Normal(0, 1), on a grid of (w0 − w1)/√2 and (w0 + w1)/√2:
+both are Normal(0, 1) and independent. Data are all paths of so many steps, with their probabilities under every motive.
 """
 
 import numpy as np

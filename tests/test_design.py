@@ -3,7 +3,9 @@
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 import manymotives as mm
 from manymotives.assessment.information import expected_information, groups_of
@@ -35,9 +37,7 @@ def blind():
 
 MOVES = {"fork": fork(), "slippery": fork(0.35), "blind": blind(), "both": fork()}
 START = [1.0, 0.0, 0.0]
-PLACES = {
-    name: mm.Environment(moves, discount=DISCOUNT, states=NAMES, start=START) for name, moves in MOVES.items()
-}
+PLACES = {name: mm.Environment(moves, discount=DISCOUNT, states=NAMES, start=START) for name, moves in MOVES.items()}
 MODELS = {
     soft: mm.RewardPolicyModel(
         mm.GaussianReward(features=FEATURES, names=["water", "home"], mean=0.0, scale=1.0),
@@ -83,7 +83,9 @@ def test_information_about_a_contrast_is_that_of_brute_force(soft):
         assert abs(row["information"] - truth) <= 3.5 * row["error"] + 1e-12, name
         assert row["lower"] <= truth + 3.5 * row["error"] + 1e-12
         assert row["upper"] >= truth - 3.5 * row["error"] - 1e-12
-    assert exact("both", soft, contrast=True) == pytest.approx(0.0, abs=1e-9)  # their sum says nothing of the difference
+    assert exact("both", soft, contrast=True) == pytest.approx(
+        0.0, abs=1e-9
+    )  # their sum says nothing of the difference
     assert abs(table.loc["both", "information"]) <= 3.5 * table.loc["both", "error"]
     assert exact("both", soft) > 0.05
     assert found.best in ("fork", "slippery")
@@ -155,3 +157,20 @@ def test_groups_have_equally_many_draws_and_keep_equal_values_together():
     some = np.repeat([0.0, 1.0], 50)
     assert groups_of(some, 10).tolist() == some.astype(int).tolist()
     assert (np.bincount(groups_of(np.append(some, 2.0), 10)) > 1).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("contrast", [None, "water - home"])
+def test_estimates_scatter_around_brute_force_as_their_errors_say(contrast):
+    """Sixty seeds: squared distances from the truth, in errors, are χ²; from another candidate's truth they are not."""
+    groups = None if contrast is None else 10
+    truth = {name: exact(name, False, contrast is not None, groups) for name in ("fork", "slippery")}
+    found = [
+        mm.design(PLACES, MODELS[False], contrast, steps=STEPS, draws=500, seed=seed, progress=False).table
+        for seed in range(100, 160)
+    ]
+    rows = pd.concat(found).set_index("candidate").loc["fork"]
+    for name, is_right in (("fork", True), ("slippery", False)):
+        z = (rows["information"] - truth[name]) / rows["error"]
+        p_value = 2 * min(stats.chi2.sf((z**2).sum(), len(z)), stats.chi2.cdf((z**2).sum(), len(z)))
+        assert (p_value > 1e-3) == is_right, (name, p_value)

@@ -10,12 +10,13 @@ import pytest
 import manymotives as mm
 from error_gallery_comparisons import COMPARISONS
 from error_gallery_data import DATA
+from error_gallery_design import DESIGNS
 from error_gallery_environments import ENVIRONMENTS
 from error_gallery_formulas import FORMULAS
 from error_gallery_mixture import MIXTURES
 from error_gallery_models import MODELS
 
-ROOMS = (DATA, MODELS, COMPARISONS, FORMULAS, ENVIRONMENTS, MIXTURES)
+ROOMS = (DATA, MODELS, COMPARISONS, FORMULAS, ENVIRONMENTS, MIXTURES, DESIGNS)
 GALLERY = {name: picture for room in ROOMS for name, picture in room.items()}
 assert len(GALLERY) == sum(map(len, ROOMS))  # no name in two of them
 MESSAGES = Path(__file__).with_name("error_messages.txt")

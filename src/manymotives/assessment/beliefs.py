@@ -269,7 +269,7 @@ def _labels(environment: Environment, on: str) -> tuple[Label, ...]:
     """Names that have a reward, in the order of a table of names of states (and actions)."""
     if on == "state":
         return names_in(environment)
-    exists = {(state, action) for state, action in reward_names(environment, on).labels}  # type: ignore[misc]
+    exists = set(reward_names(environment, on).labels)
     every = [(state, action) for state in names_in(environment) for action in environment.actions]
     return tuple(pair for pair in every if pair in exists)
 

@@ -26,15 +26,14 @@ def contrast_of(beliefs: Beliefs, given: Any) -> Contrast:
         if values is None or np.ptp(values) == 0:
             raise InputError(f"design: the {given.replace('_', ' ')} is known in this model: nothing is learnt of it.")
         return Contrast(given.replace("_", " "), values, None)
-    if isinstance(given, tuple) and len(given) == 2 and given not in beliefs.names:
-        given = {given[0]: 1.0, given[1]: -1.0}
     weights = np.zeros(len(beliefs.names))
     if isinstance(given, Mapping):
         for name, weight in given.items():
             weights[_position(beliefs, name)] += _number(weight)
         words = " ".join(_term(name, weights[_position(beliefs, name)]) for name in given).removeprefix("+ ")
     else:
-        plus, minus = _two_names(beliefs, given)
+        is_pair = isinstance(given, tuple) and len(given) == 2 and given not in beliefs.names
+        plus, minus = (_position(beliefs, name) for name in given) if is_pair else _two_names(beliefs, given)
         weights[plus] += 1.0
         words = _text(beliefs.names[plus])
         if minus is not None:

@@ -1,4 +1,4 @@
-"""Which experiment tells most? Candidate environments in, ranked by the information to expect from choices in them, out.
+"""Which experiment tells most? Candidate environments in; a ranking by the information to expect from choices out.
 
 For each candidate, motives are drawn from what is believed (a model's prior, or a posterior), choices are simulated
 from each motive, and the mutual information between choices and motive, or a contrast of it, is estimated with bounds
@@ -92,9 +92,9 @@ class _Candidate(NamedTuple):
 
 
 def design(
-    candidates: Mapping[Label, Environment | tuple[Environment, Label]],
+    candidates: Mapping[Any, Environment | tuple[Environment, Any]],
     beliefs: RewardPolicyModel | Posterior,
-    contrast: str | tuple[Label, Label] | Mapping[Label, float] | None = None,
+    contrast: str | tuple[Any, Any] | Mapping[Any, float] | None = None,
     *,
     steps: int,
     episodes: int = 1,
@@ -191,7 +191,8 @@ class _Ranking:
 
     def rounds(self, count: int) -> tuple[list[Information], pd.DataFrame]:
         """Information of every candidate alone, and a greedy sequence."""
-        chosen, rows, before, first = 0.0, [], 0.0, []
+        chosen: Any = 0.0
+        before, rows, first = 0.0, [], list[Information]()
         for number in range(count):
             found: list[Information] = []
             best: Any = None

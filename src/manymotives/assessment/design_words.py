@@ -1,4 +1,4 @@
-"""A ranking of candidates in; sentences that say which tells most, which cannot be told apart, and what none can, out."""
+"""A ranking of candidates in; sentences out: which tells most, which cannot be told apart, what none can tell."""
 
 from typing import Any
 

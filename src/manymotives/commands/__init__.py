@@ -2,10 +2,11 @@
 
 from manymotives.commands.compare import compare
 from manymotives.commands.demo import demo
+from manymotives.commands.design import design
 from manymotives.commands.export import export
 from manymotives.commands.fit import fit
 from manymotives.commands.report import report
 from manymotives.commands.reproduce import reproduce
 from manymotives.commands.simulate import simulate
 
-__all__ = ["compare", "demo", "export", "fit", "report", "reproduce", "simulate"]
+__all__ = ["compare", "demo", "design", "export", "fit", "report", "reproduce", "simulate"]

@@ -179,9 +179,7 @@ def _feature_names(reward: GaussianReward) -> Any:
     return range(first.shape[-1] if hasattr(first, "shape") else np.asarray(first).shape[-1])
 
 
-def _residuals(
-    posterior: Any, drawn: xr.Dataset, place: Environment, like: xr.DataArray, seed: int
-) -> np.ndarray:
+def _residuals(posterior: Any, drawn: xr.Dataset, place: Environment, like: xr.DataArray, seed: int) -> np.ndarray:
     """What states (or pairs) have beyond their features: their own where the name is known, else Normal(0, τ)."""
     fitted, on = posterior.environment, posterior.model.reward.on
     weights = drawn["weight"].transpose(..., "feature")
