@@ -7,7 +7,8 @@ a third party after 10 rounds (5 repetitions): .062 by design, .113 at random an
 
 World: 40 states, 4 actions, discount .9; rewards of states round(Beta(.45, .6), 1); transition rows Dirichlet(1/36).
 Neighbours: a row at radius r is drawn from Dirichlet(5/r × the row + .1) until its L1 distance from the row is between
-    r − .3 (at least .01) and r + .15. The published "radius" is thus not a sharp limit.
+    r − .3 (at least .01) and r + .15. The published "radius" is thus not a sharp limit; with `--strict` it is,
+    and distances are at most r.
 Demonstrations: in every state one of 20 neighbours (r = .5) of its four rows can be chosen, in each independently.
     Episodes of 10 choices begin in the first state. The first round is two episodes in the base environment, and the
     other nine are one each: in an environment that is designed, drawn at random, or the base environment again.
@@ -48,13 +49,16 @@ LIKE_TESTS = 8  # neighbours of the base in which the value of information is es
 class Problem:
     """A world, its neighbours, and how good an estimate of its reward is."""
 
-    def __init__(self, repetition: int) -> None:
+    def __init__(self, repetition: int, slack: float) -> None:
         rng = np.random.default_rng([28, repetition])
         self.reward = np.round(rng.beta(0.45, 0.6, STATES), 1)
         self.base = rng.dirichlet(np.full(STATES, 1 / 36), size=(STATES, ACTIONS))
-        self.blocks = np.array([neighbour(rng, self.base, 0.5) for _ in range(BLOCKS)])  # [20, S, A, S]
-        self.like_tests = [environment(neighbour(rng, self.base, 0.75)) for _ in range(LIKE_TESTS)]
-        self.tests = [environment(self.base), *(environment(neighbour(rng, self.base, 0.75)) for _ in range(TESTS))]
+        self.blocks = np.array([neighbour(rng, self.base, 0.5, slack) for _ in range(BLOCKS)])  # [20, S, A, S]
+        self.like_tests = [environment(neighbour(rng, self.base, 0.75, slack)) for _ in range(LIKE_TESTS)]
+        self.tests = [
+            environment(self.base),
+            *(environment(neighbour(rng, self.base, 0.75, slack)) for _ in range(TESTS)),
+        ]
         self.best = [mm.plan(each, self.reward).value for each in self.tests]
 
     def loss(self, estimate: np.ndarray) -> float:
@@ -66,12 +70,12 @@ class Problem:
         return self.blocks[rng.integers(BLOCKS, size=STATES), np.arange(STATES)]
 
 
-def neighbour(rng: np.random.Generator, rows: np.ndarray, radius: float) -> np.ndarray:
+def neighbour(rng: np.random.Generator, rows: np.ndarray, radius: float, slack: float) -> np.ndarray:
     """[S, A, S] at about this distance from the rows."""
     found = np.empty_like(rows)
     for place in np.ndindex(rows.shape[:-1]):
         distance = -1.0
-        while not max(0.01, radius - 0.3) <= distance <= radius + 0.15:
+        while not max(0.01, radius - 0.3) <= distance <= radius + slack:
             found[place] = rng.dirichlet(5 / radius * rows[place] + 0.1)
             distance = np.abs(found[place] - rows[place]).sum()
     return found
@@ -83,9 +87,11 @@ def environment(rows: np.ndarray) -> mm.Environment:
     return mm.Environment(rows / rows.sum(axis=-1, keepdims=True), discount=DISCOUNT, start=start)
 
 
-def repetition(number: int, arms: tuple[str, ...], well_specified: bool, every_round: bool) -> dict[str, Any]:
+def repetition(
+    number: int, arms: tuple[str, ...], well_specified: bool, strict: bool, every_round: bool
+) -> dict[str, Any]:
     """Losses of all arms in one world: after the last round, or after every round."""
-    began, problem = time.process_time(), Problem(number)
+    began, problem = time.process_time(), Problem(number, slack=0.0 if strict else 0.15)
     prior = mm.BetaReward(alpha=0.45, beta=0.6) if well_specified else mm.BetaReward(alpha=1.0, beta=1.0)
     choice = mm.Softmax(30.0 if well_specified else 20.0)
     model = mm.RewardPolicyModel(prior, choice, mm.Pooled())
@@ -224,11 +230,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=["fixed", "random", "information"])
     parser.add_argument("--well-specified", action="store_true")
+    parser.add_argument("--strict", action="store_true", help="neighbours within the radius, without exception")
     parser.add_argument("--every-round", action="store_true", help="evaluate after each round: slower")
     parser.add_argument("--out", type=Path, default=Path("build/environment_design.jsonl"))
     given = parser.parse_args()
     arms = tuple(given.arms)
-    setting = {"arms": list(arms), "well_specified": given.well_specified, "every_round": given.every_round}
+    setting = {"arms": list(arms), "well_specified": given.well_specified, "strict": given.strict}
+    setting |= {"every_round": given.every_round}
     given.out.parent.mkdir(parents=True, exist_ok=True)
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
     done = [row for row in map(json.loads, lines) if row["setting"] == setting]
@@ -237,7 +245,8 @@ def main() -> None:
     rows = [row for row in done if row["repetition"] in wanted]
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(given.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        work = [pool.submit(repetition, n, arms, given.well_specified, given.every_round) for n in left]
+        how = given.well_specified, given.strict, given.every_round
+        work = [pool.submit(repetition, n, arms, *how) for n in left]
         for each in as_completed(work):
             rows.append({"setting": setting} | each.result())
             with given.out.open("a", encoding="utf-8") as file:
