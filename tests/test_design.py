@@ -59,14 +59,14 @@ def exact(name, soft, contrast=False, groups=None):
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_information_about_the_whole_motive_is_that_of_brute_force(soft):
-    found = mm.design(PLACES, MODELS[soft], steps=STEPS, draws=1500, seed=1, progress=False)
+    found = mm.design(PLACES, MODELS[soft], steps=STEPS, draws=1000, seed=1, progress=False)
     table = found.table.set_index("candidate")
     for name in PLACES:
         row, truth = table.loc[name], exact(name, soft)
         assert abs(row["information"] - truth) <= 3.5 * row["error"] + 1e-12, name
         assert row["lower"] <= truth + 3.5 * row["error"] + 1e-12
         assert row["upper"] >= truth - 3.5 * row["error"] - 1e-12
-        assert row["lower"] <= row["upper"]
+        assert row["lower"] <= row["upper"] + 1e-12  # rounding, where both are 0
     assert table.loc["blind", "information"] == pytest.approx(0.0, abs=1e-12)
     ranked = sorted(PLACES, key=lambda name: -exact(name, soft))
     assert list(found.table["candidate"])[-1] == ranked[-1] == "blind"
@@ -75,7 +75,7 @@ def test_information_about_the_whole_motive_is_that_of_brute_force(soft):
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_information_about_a_contrast_is_that_of_brute_force(soft):
-    found = mm.design(PLACES, MODELS[soft], "water - home", steps=STEPS, draws=1500, seed=2, progress=False)
+    found = mm.design(PLACES, MODELS[soft], "water - home", steps=STEPS, draws=1000, seed=2, progress=False)
     table = found.table.set_index("candidate")
     for name in PLACES:
         row, truth = table.loc[name], exact(name, soft, contrast=True, groups=10)
@@ -93,7 +93,7 @@ def test_information_about_a_contrast_is_that_of_brute_force(soft):
     assert found.identified
 
 
-def repeated(draws, group_count=None, repetitions=600, noise=0.3):
+def repeated(draws, group_count=None, repetitions=300, noise=0.3):
     """Estimates from few draws of a number that is seen with normal noise, again and again: bounds, middle, error."""
     rng, found = np.random.default_rng(4), []
     for _ in range(repetitions):
@@ -112,14 +112,14 @@ def test_bounds_enclose_a_known_truth_with_few_draws_and_errors_are_those_of_rep
     assert np.mean(lower) < truth - 3 * spread
     assert np.mean(upper) > truth + 3 * spread
     assert abs(np.mean(middle) - truth) < 0.5 * min(truth - np.mean(lower), np.mean(upper) - truth)
-    assert np.mean(error) == pytest.approx(np.std(middle), rel=0.2)  # 600 repetitions know it to 3 %
+    assert np.mean(error) == pytest.approx(np.std(middle), rel=0.2)  # 300 repetitions know it to 4 %
 
 
 def test_errors_of_a_group_are_those_of_repetitions_and_half_as_many_groups_tell_less():
-    lower, upper, middle, error = repeated(200, 5, repetitions=300)
+    lower, upper, middle, error = repeated(200, 5, repetitions=150)
     assert np.mean(lower) < np.mean(upper)
     assert np.mean(error) == pytest.approx(np.std(middle), rel=0.25)
-    fewer = repeated(200, 2, repetitions=100)[2]
+    fewer = repeated(200, 2, repetitions=60)[2]
     assert np.mean(fewer) < np.mean(middle) - 3 * np.std(middle) / 10
     assert np.mean(fewer) < np.log(2)
 

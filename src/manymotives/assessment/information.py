@@ -53,10 +53,10 @@ def expected_information(log_likelihood: np.ndarray, group: np.ndarray | None = 
     group
         [N] whole numbers from 0, each of at least two draws.
     """
+    log_likelihood = log_likelihood - np.diagonal(log_likelihood)[:, None]  # the same for all m: 0 is then exactly 0
     everyone, whole = _averages(log_likelihood)
     if group is None:
-        own = np.diagonal(log_likelihood)
-        below, above = own - everyone.inclusive, own - everyone.exclusive
+        below, above = -everyone.inclusive, -everyone.exclusive
         influence = 0.5 * (below + above) - whole
     else:
         below, above, inside = (np.empty(len(log_likelihood)) for _ in range(3))
