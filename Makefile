@@ -6,6 +6,7 @@
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
 # make counterfactuals  do intervals hold what is done after a change, 100 studies: a quarter of an hour
 # make environments  what two environments teach about a third, beside one, 20 problems: a quarter of an hour
+# make design  environments chosen by design, at random or one for good, on random MDPs: an hour
 # make buses  posteriors beside maximum likelihood on a published problem of replacing bus engines: half an hour
 # make likelihood  maximum likelihood beside a nested fixed point on the same problem, 250 samples × 5 starts × 2 discounts: half an hour
 # make switching  two motives that switch, and their number, on a published problem: ten minutes
@@ -23,7 +24,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals mice buses likelihood switching motives labyrinth calibrate pins clean
+.PHONY: demo test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -84,6 +85,9 @@ counterfactuals: $(STAMP)
 
 environments: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environments
+
+design: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.environment_design --workers 2
 
 buses: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.buses

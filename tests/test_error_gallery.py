@@ -11,6 +11,7 @@ import manymotives as mm
 from error_gallery_comparisons import COMPARISONS
 from error_gallery_counterfactual import COUNTERFACTUALS
 from error_gallery_data import DATA
+from error_gallery_design import DESIGNS
 from error_gallery_environments import ENVIRONMENTS
 from error_gallery_formulas import FORMULAS
 from error_gallery_likelihood import LIKELIHOODS
@@ -18,7 +19,7 @@ from error_gallery_mixture import MIXTURES
 from error_gallery_models import MODELS
 from error_gallery_power import POWER
 
-ROOMS = (DATA, MODELS, COMPARISONS, FORMULAS, ENVIRONMENTS, MIXTURES, POWER, LIKELIHOODS, COUNTERFACTUALS)
+ROOMS = (DATA, MODELS, COMPARISONS, FORMULAS, ENVIRONMENTS, MIXTURES, POWER, LIKELIHOODS, COUNTERFACTUALS, DESIGNS)
 GALLERY = {name: picture for room in ROOMS for name, picture in room.items()}
 assert len(GALLERY) == sum(map(len, ROOMS))  # no name in two of them
 MESSAGES = Path(__file__).with_name("error_messages.txt")

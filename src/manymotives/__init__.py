@@ -5,6 +5,7 @@ import manymotives.interruption  # noqa: F401  first, as the others take seconds
 # isort: split
 from manymotives import baselines, findings, io, optimality, plots, worlds
 from manymotives.assessment.calibration import calibrate
+from manymotives.assessment.design import design
 from manymotives.assessment.power import power
 from manymotives.assessment.profile import profile
 from manymotives.assessment.recovery import recover
@@ -73,6 +74,7 @@ __all__ = [
     "Switching",
     "baselines",
     "calibrate",
+    "design",
     "estimate_environment",
     "evaluate",
     "findings",

@@ -168,7 +168,7 @@ class _Truth:
 
 
 @dataclass(frozen=True)
-class _Played:
+class Played:
     """A choice rule that plays given policies, whatever the rewards."""
 
     table: np.ndarray
@@ -209,7 +209,7 @@ def _policy_optimality(
 
     def replication(rng: np.random.Generator, seed: int, m: int) -> tuple[Quantities, Quantities]:
         truth = _drawn(rng, origin, planned, measure)
-        rule: Any = _Played(truth.policies)
+        rule: Any = Played(truth.policies)
         demonstrations = simulate(environment, rewards[truth.index], rule, steps=steps, seed=seed, on=origin.on)
         target = model.target(environment, names, demonstrations.counts.astype(float))
         draws = sample(method, target, seed=seed)

@@ -2,6 +2,7 @@
 
 from manymotives.commands.compare import compare
 from manymotives.commands.demo import demo
+from manymotives.commands.design import design
 from manymotives.commands.export import export
 from manymotives.commands.fit import fit
 from manymotives.commands.power import power
@@ -10,4 +11,4 @@ from manymotives.commands.reproduce import reproduce
 from manymotives.commands.simulate import simulate
 from manymotives.commands.whatif import whatif
 
-__all__ = ["compare", "demo", "export", "fit", "power", "report", "reproduce", "simulate", "whatif"]
+__all__ = ["compare", "demo", "design", "export", "fit", "power", "report", "reproduce", "simulate", "whatif"]

@@ -9,6 +9,7 @@ import typer
 from manymotives import plots
 from manymotives.assessment.power import power as planned
 from manymotives.commands.common import Speaker
+from manymotives.commands.workers import SchedulerOption, WorkersOption, executor_of
 from manymotives.errors import InputError, quoted
 from manymotives.fitting.fit import load
 from manymotives.io.atomic import whole_file
@@ -45,12 +46,8 @@ def power(
         bool, typer.Option("--all-replications", help="Run every simulated experiment, decided or not.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Another number, other experiments.", min=0)] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes of this machine. Default: threads, one for each core.", min=1)
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://node1:8786, in place of processes.")
-    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the table, the picture and all experiments.")] = Path("power"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
 ) -> None:
@@ -60,8 +57,6 @@ def power(
     """
     speaker = Speaker(as_json)
     with speaker.failures(out, lambda: UNTIL_THEN):
-        if workers is not None and scheduler is not None:
-            raise InputError("choose one of --workers and --scheduler: each says who computes.")
         sizes = _numbers(subjects, "--subjects"), _numbers(steps, "--steps")
         run = load(pilot)
         out.mkdir(parents=True, exist_ok=True)
@@ -79,7 +74,7 @@ def power(
             target=target,
             stop=None if all_replications else stop,
             seed=seed,
-            executor=scheduler or workers,
+            executor=executor_of(workers, scheduler),
             store=out / STORE,
             progress=not as_json,
         )

@@ -1,6 +1,6 @@
 """Pictures of data and results; every function draws on axes it is given, or makes its own, and returns them."""
 
-from manymotives.plots.checks import calibration, profile, recovery
+from manymotives.plots.checks import calibration, design, profile, recovery
 from manymotives.plots.counterfactual import counterfactual
 from manymotives.plots.effects import effects, predictions
 from manymotives.plots.feature_weights import feature_weights
@@ -16,6 +16,7 @@ __all__ = [
     "choices",
     "comparison",
     "counterfactual",
+    "design",
     "effects",
     "feature_weights",
     "learning",

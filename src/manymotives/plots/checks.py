@@ -1,10 +1,11 @@
-"""Is it honest, and what could it show? Recovery, calibration and profiles."""
+"""Is it honest, and what could it show? Recovery, calibration, profiles and designs."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from manymotives.assessment.calibration import Calibration
+from manymotives.assessment.design import Design
 from manymotives.assessment.profile import DROP, Profile
 from manymotives.assessment.recovery import Recovery
 from manymotives.plots.common import COLOURS
@@ -61,4 +62,44 @@ def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
     axes.set_xlabel(profile.parameter.replace("_", " "))
     axes.set_ylabel(f"log {profile.criterion}, less the largest")
     axes.set_title(str(profile), fontsize=9, wrap=True)
+    return axes
+
+
+def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
+    """Information to expect from each candidate, the most informative on top: two errors as a line, bounds as a bar.
+
+    Filled points cannot be told from the best. At most so many candidates are shown.
+    """
+    table = design.table.head(most)
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6.5, 1.2 + 0.3 * len(table)), layout="constrained")
+    close = table.index.isin(design.close.index)
+    at = np.arange(len(table))[::-1]
+    axes.barh(at, table["upper"] - table["lower"], left=table["lower"], height=0.55, color="0.88", label="bounds")
+    axes.errorbar(table["information"], at, xerr=2 * table["error"], fmt="none", ecolor=COLOURS[0], elinewidth=1.2)
+    for is_close, face, words in (
+        (True, COLOURS[0], "the best, and those not told from it"),
+        (False, "white", "less informative"),
+    ):
+        some = close == is_close
+        if some.any():
+            axes.plot(
+                table["information"][some],
+                at[some],
+                "o",
+                markerfacecolor=face,
+                markeredgecolor=COLOURS[0],
+                markersize=6,
+                label=words,
+            )
+    names = [str(name) for name in table["candidate"]]
+    if "start" in table:
+        names = [f"{name} from {start}" for name, start in zip(names, table["start"])]
+    axes.set_yticks(at, names)
+    axes.axvline(0, color="0.6", linewidth=1)
+    about = "the whole motive" if design.contrast is None else design.contrast
+    axes.set_xlabel(f"expected information about {about}, nats (± 2 errors)")
+    more = f"; {len(design.table) - most} more are not shown" if len(design.table) > most else ""
+    axes.set_title(f"{design.choices} choices in each candidate, {design.draws} draws{more}", fontsize=9)
+    axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes

@@ -97,7 +97,7 @@ def prior_choices(posterior: Any, change: Change, seed: int) -> np.ndarray:
     """Choices [K, S', A'] after the change of one subject each of whom nothing is known but the prior."""
     model, prior = posterior.model, posterior.data["prior"].dataset["reward"].fillna(0.0)
     if change.is_elsewhere:
-        prior = rewards_in(posterior, change.place, change.features, seed=seed, group="prior")
+        prior = rewards_in(posterior, change.place, change.features, drawn=posterior.data["prior"].dataset, seed=seed)
     drawn, every = _some(prior, (), PRIOR_DRAWS)
     temperature, lapse, own = _rule(posterior, drawn, (), every, "prior")
     own = None if change.sets_discount else own

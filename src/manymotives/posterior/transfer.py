@@ -100,10 +100,14 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
 
 
 def rewards_in(
-    posterior: Any, place: Environment, features: Any = None, *, seed: int = 0, group: str = "posterior"
+    posterior: Any, place: Environment, features: Any = None, *, drawn: xr.Dataset | None = None, seed: int = 0
 ) -> xr.DataArray:
-    """Draws (chain, draw, …, state[, action]) of rewards in another environment, of the posterior or of the prior."""
-    drawn = posterior.data[group].dataset
+    """Draws (chain, draw, …, state[, action]) of rewards in another environment, of the posterior or of other draws.
+
+    `drawn` holds `reward` and, where rewards are made of features, `weight`, as the prior and `posterior.population()`
+    do.
+    """
+    drawn = posterior.data["posterior"].dataset if drawn is None else drawn
     reward = posterior.model.reward
     if not posterior.has_features:
         if features is not None:
@@ -118,7 +122,7 @@ def rewards_in(
     found = xr.DataArray(values, dims=dims, coords=coordinates)
     if reward.residual_scale is None:
         return found
-    return found + _residuals(posterior, place, found, seed, drawn)
+    return found + _residuals(posterior, drawn, place, found, seed)
 
 
 def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment, is_set: bool) -> xr.DataArray:
@@ -152,11 +156,18 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
 
 def features_in_place(posterior: Any, place: Environment, given: Any = None) -> np.ndarray:
     """[cells, K] features of another environment: those that are given, or the model's own where names are known."""
-    reward, fitted = posterior.model.reward, posterior.environment
+    return features_of(posterior.model.reward, given, place, posterior.environment)
+
+
+def features_of(
+    reward: GaussianReward, given: Any, place: Environment, fitted: Environment | None = None
+) -> np.ndarray:
+    """The same of a prior; `fitted`: the environment whose features it has, where there is one."""
     names: Any = reward.names
-    is_alike = place.states == fitted.states and (reward.on == "state" or place.actions == fitted.actions)
-    if given is None and is_alike:
-        return _of_pairs_that_exist(reward.features_for(place).toarray(), place, reward.on)
+    if given is None and fitted is not None and place.states == fitted.states:
+        own_features = reward.features_for(place) if reward.on == "state" or place.actions == fitted.actions else None
+        if own_features is not None:
+            return _of_pairs_that_exist(own_features.toarray(), place, reward.on)
     if given is None:
         own = labelled(reward.features).labels[0] if is_labelled(reward.features) else None
         wanted = positions(own_names(place), own or ())
@@ -184,7 +195,7 @@ def _feature_names(reward: GaussianReward) -> Any:
     return range(first.shape[-1] if hasattr(first, "shape") else np.asarray(first).shape[-1])
 
 
-def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int, drawn: xr.Dataset) -> np.ndarray:
+def _residuals(posterior: Any, drawn: xr.Dataset, place: Environment, like: xr.DataArray, seed: int) -> np.ndarray:
     """What states (or pairs) have beyond their features: their own where the name is known, else Normal(0, τ)."""
     fitted, on = posterior.environment, posterior.model.reward.on
     weights = drawn["weight"].transpose(..., "feature")
@@ -192,7 +203,8 @@ def _residuals(posterior: Any, place: Environment, like: xr.DataArray, seed: int
     reward = drawn["reward"].transpose(*weights.dims[:-1], ...)
     cells = (weights.values.reshape(-1, weights.shape[-1]) @ made_of.T).reshape(reward.shape)
     known = by_name(reward - cells, fitted).transpose(*weights.dims[:-1], ...)
-    tau: Any = drawn.get("residual_scale", posterior.model.reward.residual_scale)
+    inferred = posterior.data["posterior"].dataset.get("residual_scale", posterior.model.reward.residual_scale)
+    tau: Any = drawn.get("residual_scale", inferred)
     scale = np.broadcast_to(_behind(tau, like), like.shape)
     found = np.random.default_rng(seed).normal(size=like.shape) * scale
     rows = np.array(positions(own_names(place), names_in(fitted)))

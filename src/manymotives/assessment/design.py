@@ -1,0 +1,316 @@
+"""Which experiment tells most? Candidate environments in; a ranking by the information to expect from choices out.
+
+For each candidate, motives are drawn from what is believed (a model's prior, or a posterior), choices are simulated
+from each motive, and the mutual information between choices and motive, or a contrast of it, is estimated with bounds
+on both sides (`information.py`). Choices depend on a motive only through counts N(s, a), so that
+
+    log p(y_n | θ_m) = Σ N_n(s, a) log π_m(a | s) + what does not depend on θ_m
+
+for all n and m is one product of matrices. The same motives and the same random numbers are used in all candidates, so
+that differences between them are known better than each is.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from manymotives.assessment.beliefs import Beliefs, beliefs_of
+from manymotives.assessment.design_contrasts import Contrast, contrast_of
+from manymotives.assessment.design_words import in_sentences
+from manymotives.assessment.information import (
+    Information,
+    expected_information,
+    groups_of,
+    probabilities_best,
+    standard_error,
+)
+from manymotives.assessment.simulators import Played
+from manymotives.data.environment import Environment
+from manymotives.data.environments import Environments, environment_of
+from manymotives.data.labels import Label, index_of
+from manymotives.errors import InputError, quoted
+from manymotives.inference import Progress
+from manymotives.models import RewardPolicyModel
+from manymotives.planning.problem import check_known
+from manymotives.posterior import Posterior
+from manymotives.worlds import simulate
+
+GROUPS = 10  # of a contrast's values: more lose less information, fewer need fewer draws
+FEWEST = 10 * GROUPS  # draws
+HELD = 50_000_000  # log probabilities kept from one round to the next: 400 MB
+NEGLIGIBLE = 1e-8  # of a contrast's weights: rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Design:
+    """Candidates, the most informative first; `mm.plots.design` draws them.
+
+    Columns of `table`: `candidate`; `start`, where episodes begin, if that was asked for; `information` in nats, the
+    midpoint between two estimates whose expectations are bounds, `lower` and `upper`; its Monte Carlo `error`;
+    `behind`, how much less than the best, with `behind_error`, the error of that difference; `probability_best`; and
+    `identified`, whether ever more choices in this candidate alone would settle the contrast, or, without a contrast,
+    `hidden`, how many directions of reward no choice in it can show. Missing where that was not computed.
+    """
+
+    table: pd.DataFrame
+    sequence: pd.DataFrame  # one row a round: what to run next, given those before it, and the information of all
+    contrast: str | None  # what it is about; None: the whole reward
+    choices: int  # at most, in one candidate
+    draws: int
+    identified: bool | None  # whether all candidates together, and what was seen so far, could settle the contrast
+
+    @property
+    def best(self) -> Any:
+        """The candidate that tells most; with a start, both."""
+        first = self.table.iloc[0]
+        return first["candidate"] if "start" not in self.table else (first["candidate"], first["start"])
+
+    @property
+    def close(self) -> pd.DataFrame:
+        """Rows of the table that cannot be told from the best: less than two errors behind it."""
+        return self.table[self.table["behind"] <= 2 * self.table["behind_error"]]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether any candidate's information can be told from none."""
+        return bool((self.table["information"] > 2 * self.table["error"]).any())
+
+    def __str__(self) -> str:
+        return in_sentences(self)
+
+    __repr__ = __str__
+
+
+class _Candidate(NamedTuple):
+    name: Label  # of its environment
+    start: Label | None
+    place: Environment  # that starts there
+
+
+def design(
+    candidates: Mapping[Any, Environment | tuple[Environment, Any]],
+    beliefs: RewardPolicyModel | Posterior,
+    contrast: str | tuple[Any, Any] | Mapping[Any, float] | None = None,
+    *,
+    steps: int,
+    episodes: int = 1,
+    starts: Sequence[Label] | None = None,
+    rounds: int = 1,
+    task: Label | None = None,
+    features: object = None,
+    draws: int = 1000,
+    seed: int = 0,
+    progress: bool | Progress = True,
+) -> Design:
+    """Rank environments by how much choices in them would tell about what a subject wants.
+
+    Parameters
+    ----------
+    candidates
+        Environments by name; or pairs of an environment and the state in which episodes begin. States that are called
+        the same have one reward, as in `mm.Environments`.
+    beliefs
+        What is known before the choices: a model, whose prior it is; or a posterior, of what was seen so far.
+    contrast
+        What to learn about: "water - home", a difference between the rewards of two states, or between the weights of
+        two features; one name alone; "inverse_temperature", "lapse" or "discount", where they are inferred; a pair
+        of names, or weights of several, {"water": 1.0, "food": -0.5, "home": -0.5}. None: the whole motive.
+    steps, episodes
+        Choices an episode, and episodes, of the one subject that is learnt about; under `Pooled()`, of all together.
+    starts
+        Where episodes may begin: each environment is then a candidate with each of these states. None: as it says.
+    rounds
+        So many candidates are chosen one after the other, each to tell most together with those before it; one may
+        be chosen twice. Nothing is known yet of how the first will turn out: once it is, ask again with the posterior.
+    task
+        Of a posterior, the subject who will be observed again. None: a new one from the population.
+    features
+        Of a posterior whose rewards are made of features: those of the candidates, by their names.
+    draws
+        Motives that are drawn. The error falls with their square root; bounds on the whole motive cannot exceed log
+        draws (6.9 nats for 1000), and those on a contrast log 10, as it is put into ten groups.
+    seed
+        Another number, other draws.
+    """
+    numbers = (("steps", steps, 1), ("episodes", episodes, 1), ("rounds", rounds, 1), ("draws", draws, FEWEST))
+    for word, value, least in numbers:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise InputError(f"design: {word} must be a whole number of at least {least}; found {quoted(value)}.")
+    places, every = _candidates(candidates, starts)
+    rng = np.random.default_rng([seed, 28])
+    known = beliefs_of(beliefs, places, features=features, task=task, draws=draws, rng=rng)
+    if known.num_draws < FEWEST:
+        raise InputError(
+            f"design: the posterior has {known.num_draws} draws; at least {FEWEST} are needed. Fit it with more."
+        )
+    about = None if contrast is None else contrast_of(known, contrast)
+    every = [each._replace(place=_starting(known.environments[each.name], each.start)) for each in every]
+    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    with bar.of(rounds * len(every), "candidates") as report:
+        ranked = _Ranking(known, every, about, steps, episodes, seed, report)
+        first, sequence = ranked.rounds(rounds)
+    table = _table(every, first, rng).assign(**ranked.shown())
+    has_starts = any(each.start is not None for each in every)
+    if not has_starts:
+        table, sequence = table.drop(columns="start"), sequence.drop(columns="start")
+    table = table.sort_values("information", ascending=False, kind="stable").reset_index(drop=True)
+    return Design(
+        table=table,
+        sequence=sequence,
+        contrast=None if about is None else about.words,
+        choices=steps * episodes,
+        draws=known.num_draws,
+        identified=ranked.together(),
+    )
+
+
+class _Ranking:
+    """Information of every candidate, and what the next ones add to those that are chosen."""
+
+    def __init__(
+        self,
+        known: Beliefs,
+        every: list[_Candidate],
+        about: Contrast | None,
+        steps: int,
+        episodes: int,
+        seed: int,
+        report: Any,
+    ) -> None:
+        self.known, self.every, self.about, self.report = known, every, about, report
+        self.steps, self.episodes, self.seed = steps, episodes, seed
+        self.group = None if about is None else groups_of(about.values, GROUPS)
+        size = sum(known.num_draws * each.available.size for each in known.environments.values())
+        self.keep = size <= HELD
+        self.held: dict[Label, np.ndarray] = {}
+        self.done = 0
+
+    def rounds(self, count: int) -> tuple[list[Information], pd.DataFrame]:
+        """Information of every candidate alone, and a greedy sequence."""
+        chosen: Any = 0.0
+        before, rows, first = 0.0, [], list[Information]()
+        for number in range(count):
+            found: list[Information] = []
+            best: Any = None
+            for place, each in enumerate(self.every):
+                joint = chosen + self.log_likelihood(each, number)
+                found.append(expected_information(joint, self.group))
+                if best is None or found[place].estimate > best[0]:
+                    best = found[place].estimate, place, joint
+                self.done += 1
+                self.report.update(self.done)
+            first = first or found
+            _, place, chosen = best
+            now, candidate = found[place], self.every[place]
+            row = {"round": number + 1, "candidate": candidate.name, "start": candidate.start}
+            row |= {"information": now.estimate, "error": now.error, "lower": now.lower, "upper": now.upper}
+            rows.append(row | {"gain": now.estimate - before})
+            before = now.estimate
+        return first, pd.DataFrame(rows)
+
+    def log_likelihood(self, each: _Candidate, number: int) -> np.ndarray:
+        """[N, N] of the choices that draw n makes in a candidate, under the policies of draw m."""
+        place, known = each.place, self.known
+        if not (place.start * ~place.is_terminal).any():
+            return np.zeros((known.num_draws, known.num_draws))  # nothing is ever chosen
+        log_policy = self.held.get(each.name)
+        if log_policy is None:
+            log_policy = known.log_policies(each.name)
+            self.held = self.held | {each.name: log_policy} if self.keep else {each.name: log_policy}
+        policy = np.where(place.available, np.exp(log_policy), 0.0)
+        rule: Any = Played(policy)
+        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        sizes: Any = {"steps": self.steps, "episodes": self.episodes, "seed": seed}
+        counts = simulate(place, known.rewards[each.name], rule, **sizes, on=known.model.reward.on).counts
+        counts = counts.reshape(known.num_draws, -1)
+        chosen = np.flatnonzero(counts.any(axis=0))
+        return counts[:, chosen].astype(float) @ log_policy.reshape(known.num_draws, -1)[:, chosen].T
+
+    def shown(self) -> dict[str, list[Any]]:
+        """What ever more choices in each candidate would and would not show."""
+        self.nulls = [self.known.hidden(each.name, each.place) for each in self.every]
+        if self.about is None:
+            counts = [None if null is None else null.shape[1] for null in self.nulls]
+            return {} if all(count is None for count in counts) else {"hidden": counts}
+        found = [_shows(null, self.about.weights) for null in self.nulls]
+        return {} if all(each is None for each in found) else {"identified": found}
+
+    def together(self) -> bool | None:
+        """Whether all candidates, with what was seen so far, would settle the contrast."""
+        nulls = [*self.nulls] if self.known.seen is None else [*self.nulls, self.known.seen]
+        if self.about is None or self.about.weights is None or any(null is None for null in nulls):
+            return None
+        size = len(self.known.names)
+        seen = sum(np.eye(size) - null @ null.T for null in nulls if null is not None)
+        values, vectors = np.linalg.eigh(seen)
+        return _shows(vectors[:, values < NEGLIGIBLE], self.about.weights)
+
+
+def _shows(null: np.ndarray | None, weights: np.ndarray | None) -> bool | None:
+    """Whether a contrast is the same along every direction that no choice can show."""
+    if null is None or weights is None:
+        return None
+    return bool(np.abs(weights @ null).max(initial=0.0) <= NEGLIGIBLE * np.linalg.norm(weights))
+
+
+def _table(every: list[_Candidate], found: list[Information], rng: np.random.Generator) -> pd.DataFrame:
+    """One row for each candidate, in their order."""
+    estimate, influence = np.array([each.estimate for each in found]), np.array([each.influence for each in found])
+    best = int(estimate.argmax())
+    return pd.DataFrame(
+        {
+            "candidate": [each.name for each in every],
+            "start": [each.start for each in every],
+            "information": estimate,
+            "error": [each.error for each in found],
+            "lower": [each.lower for each in found],
+            "upper": [each.upper for each in found],
+            "behind": estimate[best] - estimate,
+            "behind_error": [standard_error(influence[best] - each) for each in influence],
+            "probability_best": probabilities_best(estimate, influence, rng),
+        }
+    )
+
+
+def _candidates(given: Any, starts: Any) -> tuple[dict[Label, Environment], list[_Candidate]]:
+    """Environments by name, and candidates: each of them, or each of them with each start."""
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(
+            'design: candidates are environments by name, such as {"maze A": a, "maze B": b}; found '
+            f"{'none' if isinstance(given, Mapping) else type(given).__name__}."
+        )
+    places: dict[Label, Environment] = {}
+    every = []
+    for name, each in given.items():
+        own: Any = None
+        if isinstance(each, tuple) and len(each) == 2:
+            each, own = each
+            if starts is not None:
+                raise InputError(f"design: candidate {quoted(name)} has a start of its own: leave out starts=.")
+        place = environment_of(each)
+        if isinstance(place, Environments):
+            raise InputError(f"design: candidate {quoted(name)} is several environments. Give each its own name.")
+        if not isinstance(place, Environment):
+            check_known(place)
+            raise InputError(f"design: candidate {quoted(name)} must be mm.Environment; found {type(each).__name__}.")
+        places[name] = place
+        for start in [own] if starts is None else starts:
+            every.append(_Candidate(name, start, _starting(place, start)))
+    if not every:
+        raise InputError("design: starts= is empty. Name states, or leave it out.")
+    return places, every
+
+
+def _starting(place: Environment, start: Label | None) -> Environment:
+    """The same environment, in which episodes begin in one state."""
+    if start is None:
+        return place
+    found = copy(place)
+    begin = np.zeros(place.num_states)
+    begin[index_of(start, place.states, "state")] = 1.0
+    object.__setattr__(found, "start", begin)
+    return found
