@@ -39,10 +39,10 @@ def compute(
 
 
 def compute_missing(jobs: Sequence[Job], pool: WorkerPool, store: Store, progress: bool) -> dict[Unit, Numbers]:
-    """The same with a pool and a store that are open: jobs that the store lacks are computed, first runs first."""
+    """The same with a pool and a store that are open: jobs that the store lacks are computed, in the given order."""
     wanted = {job.unit: job for job in jobs}
     there = store.finished(wanted)
-    missing = sorted((job for unit, job in wanted.items() if unit not in there), key=lambda job: job.run)
+    missing = [job for unit, job in wanted.items() if unit not in there]
     with Watch(missing, len(wanted), pool.size, progress) as watch:
 
         def finished(job: Job, numbers: Numbers, seconds: float) -> None:

@@ -71,6 +71,7 @@ def reproduce(
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"workers must be at least 1; found {workers}.")
     jobs = [job for panel in chosen for job in _jobs(panel, readings, runs, quick, seed)]
+    jobs.sort(key=lambda job: job.run)  # what is there when it is stopped is some runs of everything
     if not jobs:
         known = sorted({repr(name) for panel in chosen for name in panel.readings})
         raise InputError(f"there is no reading {readings!r} of these panels. There are: {', '.join(known)}.")
