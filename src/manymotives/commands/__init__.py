@@ -1,11 +1,1 @@
 """What the command line can do: one command, one file."""
-
-from manymotives.commands.compare import compare
-from manymotives.commands.demo import demo
-from manymotives.commands.export import export
-from manymotives.commands.fit import fit
-from manymotives.commands.report import report
-from manymotives.commands.reproduce import reproduce
-from manymotives.commands.simulate import simulate
-
-__all__ = ["compare", "demo", "export", "fit", "report", "reproduce", "simulate"]

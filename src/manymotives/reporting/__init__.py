@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from manymotives.errors import InputError
 from manymotives.io.atomic import whole_file
 from manymotives.posterior import Posterior, SwitchingPosterior
-from manymotives.report.content import About, content_of
-from manymotives.report.motives import motive_content_of
-from manymotives.report.page import page
+from manymotives.reporting.content import About, content_of
+from manymotives.reporting.motives import motive_content_of
+from manymotives.reporting.page import page
 from manymotives.scoring import Score
 
 __all__ = ["report"]
