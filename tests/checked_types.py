@@ -12,7 +12,7 @@ from typing import Any
 from beartype import beartype
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "manymotives"
-LISTS = ("__init__.py", "baselines/__init__.py", "findings/__init__.py", "io/__init__.py", "plots/__init__.py")
+LISTS = ("__init__.pyi", "baselines/__init__.py", "findings/__init__.py", "io/__init__.py", "plots/__init__.py")
 
 
 def names_in(path: Path) -> set[str]:

@@ -10,7 +10,7 @@ import manymotives as mm
 from manymotives.findings import clusters_of, learning, predictive_check, sample_of, similarity
 from manymotives.findings.learning import largest_shift
 from manymotives.findings.similarity import _silhouette, distance_draws
-from manymotives.report.sections_wants import _surest
+from manymotives.reporting.sections_wants import _surest
 from oracles import best_by_enumeration, policy_value_exact
 from places import HOUSE, TRIANGLE
 

@@ -14,7 +14,7 @@ from chromium import Chromium, program
 from manymotives.errors import InputError
 from manymotives.findings.sample import sample_of
 from manymotives.posterior.tables import contrasts_of
-from manymotives.report.layout import by_state, layout_of
+from manymotives.reporting.layout import by_state, layout_of
 
 SIDE = 50
 

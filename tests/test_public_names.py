@@ -1,15 +1,20 @@
 """The names at the top: few, all of them on their page, and found where the page says."""
 
+import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import typing
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import manymotives as mm
+from manymotives.cli import SUMMARIES
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 
@@ -70,3 +75,37 @@ def test_texts_name_only_what_exists():
             assert name in mm.__all__, (path.name, name)
             if inspect.ismodule(found) and not inner.isupper():  # NAME stands for any
                 assert not inner or hasattr(found, inner), (path.name, name, inner)
+
+
+def test_type_checkers_are_told_the_same_names():
+    stub = ast.parse((Path(mm.__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
+    told = {
+        (alias.name, node.module.removeprefix("manymotives").removeprefix("."))
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    known = {(name, home) for home, names in mm.HOMES.items() for name in names}
+    assert told == known | {(name, "") for name in (*mm.MODULES, "errors")}
+    exported = next(node for node in stub.body if isinstance(node, ast.Assign))
+    assert sorted(ast.literal_eval(exported.value)) == sorted(mm.__all__)
+    assert all(hasattr(mm, name) for name in mm.__all__)
+
+
+def test_importing_is_quick():
+    """Not by the clock, which others share, but by what is imported: nothing that takes long."""
+    asked = "import sys, manymotives, manymotives.cli; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"jax", "numba", "matplotlib", "arviz_stats", "xarray", "pandas", "numpy"} & set(found)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_commands_are_summed_up_by_their_docstrings(name):
+    function = getattr(import_module(f"manymotives.commands.{name}"), name)
+    assert inspect.getdoc(function).split("\n\n")[0].replace("\n", " ") == SUMMARIES[name]
+
+
+def test_every_command_is_listed():
+    folder = Path(mm.__file__).parent / "commands"
+    made = {path.stem for path in folder.glob("*.py") if f"\ndef {path.stem}(\n" in path.read_text(encoding="utf-8")}
+    assert made == set(SUMMARIES)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
-from manymotives.report.html import data_block, element
+from manymotives.reporting.html import data_block, element
 from places import HOUSE, TRIANGLE
 
 QUICK = mm.Metropolis(chains=2, draws=20, warmup=20, thin=1)
@@ -225,7 +225,7 @@ def test_terminal_states_and_one_subject(tmp_path):
 def test_a_failure_leaves_the_old_page_alone(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("the old one")
-    monkeypatch.setattr(sys.modules["manymotives.report"], "page", lambda content: 1 / 0)
+    monkeypatch.setattr(sys.modules["manymotives.reporting"], "page", lambda content: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         mm.report(fitted(MODELS["states"]), path)
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]

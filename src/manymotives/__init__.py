@@ -1,96 +1,100 @@
-"""manymotives: what many agents want, inferred from what they do."""
+"""manymotives: what many agents want, inferred from what they do.
+
+Names are imported when they are first used: JAX, Numba, Matplotlib and ArviZ take seconds, and most programs need only
+some of them. `__init__.pyi` says the same to type checkers.
+"""
+
+from importlib import import_module
+from typing import Any
 
 import manymotives.interruption  # noqa: F401  first, as the others take seconds
 
-# isort: split
-from manymotives import baselines, findings, io, optimality, plots, worlds
-from manymotives.assessment.calibration import calibrate
-from manymotives.assessment.design import design
-from manymotives.assessment.power import power
-from manymotives.assessment.profile import profile
-from manymotives.assessment.recovery import recover
-from manymotives.data.belief import DynamicsBelief
-from manymotives.data.demonstrations import Demonstrations
-from manymotives.data.environment import Environment
-from manymotives.data.environments import Environments
-from manymotives.data.estimation import estimate_environment
-from manymotives.fitting.fit import fit, load
-from manymotives.inference import (
-    HMC,
-    EmpiricalBayes,
-    Gibbs,
-    MaximumLikelihood,
-    Metropolis,
-    MonteCarlo,
-    NestedMonteCarlo,
-    OptimalityMonteCarlo,
-)
-from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
-from manymotives.models.choice import Softmax, SoftOptimal
-from manymotives.models.mixture import DirichletProcess, FiniteNumber, Mixture
-from manymotives.models.priors import Beta, Gamma, HalfNormal, LogNormal, Normal
-from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
-from manymotives.models.sharing import Hierarchical, Pooled, Separate
-from manymotives.models.smooth import SmoothReward
-from manymotives.models.switching import StickBreaking, Switching
-from manymotives.planning import evaluate, identifiability, loss, plan
-from manymotives.report import report
-from manymotives.scoring import score
-from manymotives.worlds import simulate
+MODULES = ("baselines", "findings", "io", "optimality", "plots", "worlds")
+HOMES = {
+    "assessment.calibration": ("calibrate",),
+    "assessment.design": ("design",),
+    "assessment.power": ("power",),
+    "assessment.profile": ("profile",),
+    "assessment.recovery": ("recover",),
+    "data.belief": ("DynamicsBelief",),
+    "data.demonstrations": ("Demonstrations",),
+    "data.environment": ("Environment",),
+    "data.environments": ("Environments",),
+    "data.estimation": ("estimate_environment",),
+    "fitting.fit": (
+        "fit",
+        "load",
+    ),
+    "inference": (
+        "HMC",
+        "EmpiricalBayes",
+        "Gibbs",
+        "MaximumLikelihood",
+        "Metropolis",
+        "MonteCarlo",
+        "NestedMonteCarlo",
+        "OptimalityMonteCarlo",
+    ),
+    "models": (
+        "PolicyOptimalityModel",
+        "RewardPolicyModel",
+    ),
+    "models.choice": (
+        "Softmax",
+        "SoftOptimal",
+    ),
+    "models.mixture": (
+        "DirichletProcess",
+        "FiniteNumber",
+        "Mixture",
+    ),
+    "models.priors": (
+        "Beta",
+        "Gamma",
+        "HalfNormal",
+        "LogNormal",
+        "Normal",
+    ),
+    "models.rewards": (
+        "BetaReward",
+        "DirichletReward",
+        "GaussianReward",
+    ),
+    "models.sharing": (
+        "Hierarchical",
+        "Pooled",
+        "Separate",
+    ),
+    "models.smooth": ("SmoothReward",),
+    "models.switching": (
+        "StickBreaking",
+        "Switching",
+    ),
+    "planning": (
+        "evaluate",
+        "identifiability",
+        "loss",
+        "plan",
+    ),
+    "reporting": ("report",),
+    "scoring": ("score",),
+    "worlds": ("simulate",),
+}
+_HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
-__all__ = [
-    "HMC",
-    "Beta",
-    "BetaReward",
-    "Demonstrations",
-    "DirichletProcess",
-    "DirichletReward",
-    "DynamicsBelief",
-    "EmpiricalBayes",
-    "Environment",
-    "Environments",
-    "FiniteNumber",
-    "Gamma",
-    "GaussianReward",
-    "Gibbs",
-    "HalfNormal",
-    "Hierarchical",
-    "LogNormal",
-    "MaximumLikelihood",
-    "Metropolis",
-    "Mixture",
-    "MonteCarlo",
-    "NestedMonteCarlo",
-    "Normal",
-    "OptimalityMonteCarlo",
-    "PolicyOptimalityModel",
-    "Pooled",
-    "RewardPolicyModel",
-    "Separate",
-    "SmoothReward",
-    "SoftOptimal",
-    "Softmax",
-    "StickBreaking",
-    "Switching",
-    "baselines",
-    "calibrate",
-    "design",
-    "estimate_environment",
-    "evaluate",
-    "findings",
-    "fit",
-    "identifiability",
-    "io",
-    "load",
-    "loss",
-    "optimality",
-    "plan",
-    "plots",
-    "power",
-    "profile",
-    "recover",
-    "report",
-    "score",
-    "simulate",
-    "worlds",
-]
+__all__ = sorted((*MODULES, *_HOME_OF))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        found = getattr(import_module(f"manymotives.{_HOME_OF[name]}"), name)
+    elif name in (*MODULES, "errors"):
+        found = import_module(f"manymotives.{name}")
+    else:
+        raise AttributeError(f"module 'manymotives' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

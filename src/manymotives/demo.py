@@ -16,7 +16,7 @@ from manymotives.models import RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.planning import loss
 from manymotives.posterior import Posterior
-from manymotives.report import report
+from manymotives.reporting import report
 from manymotives.worlds import GridWorld, simulate
 
 INVERSE_TEMPERATURE = 5.0

@@ -9,7 +9,7 @@ from rich.console import Console
 from manymotives.commands.common import Speaker
 from manymotives.commands.whatif import NEW, new_environment
 from manymotives.fitting.fit import load
-from manymotives.report import report as write_report
+from manymotives.reporting import report as write_report
 from manymotives.scoring import Score
 
 

@@ -19,7 +19,7 @@ from manymotives.io.columns import environment_columns
 from manymotives.io.files import columns_in
 from manymotives.io.writing import write_table
 from manymotives.posterior.by_name import own_names
-from manymotives.report import report as write_report
+from manymotives.reporting import report as write_report
 
 NEW = "A table (CSV or Parquet) of the environment after the change; repeat it for several, named by their files."
 

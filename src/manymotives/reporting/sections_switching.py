@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.motives import AVERAGE, MotiveContent
-from manymotives.report.sections_episodes import BINS, EPISODES, bands_of, is_long, one_episode
-from manymotives.report.sections_motives import chooser_of, short
-from manymotives.report.words import per_cent, records, shortened
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.motives import AVERAGE, MotiveContent
+from manymotives.reporting.sections_episodes import BINS, EPISODES, bands_of, is_long, one_episode
+from manymotives.reporting.sections_motives import chooser_of, short
+from manymotives.reporting.words import per_cent, records, shortened
 
 SUBJECTS = 60  # in a figure
 INTERVALS = 90  # in a figure

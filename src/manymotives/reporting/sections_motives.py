@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from manymotives.models.priors import Prior
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import layout_of, moves_of
-from manymotives.report.motives import AVERAGE, MotiveContent, Spread
-from manymotives.report.sections_wants import chooser
-from manymotives.report.words import amount, listed, per_cent, shortened, what_choices_tell
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.layout import layout_of, moves_of
+from manymotives.reporting.motives import AVERAGE, MotiveContent, Spread
+from manymotives.reporting.sections_wants import chooser
+from manymotives.reporting.words import amount, listed, per_cent, shortened, what_choices_tell
 
 ROWS, INTERVALS = 20, 90  # states and intervals in a figure: those in which motives differ most
 LISTED = 300  # rows of a table

@@ -4,22 +4,22 @@ from importlib.resources import files
 from typing import Any
 
 from manymotives.posterior.effects import has_effects
-from manymotives.report.content import About, Content
-from manymotives.report.html import Markup, data_block, element, text
-from manymotives.report.motives import MotiveContent
-from manymotives.report.page_motives import MOTIVE_PLACES, motive_sections
-from manymotives.report.sections_acts import what_would_be_best
-from manymotives.report.sections_comparison import does_it_predict
-from manymotives.report.sections_effects import who_differs_and_why
-from manymotives.report.sections_environment import what_is_not_known
-from manymotives.report.sections_evidence import could_it_have, did_it_work
-from manymotives.report.sections_features import what_features_are_worth
-from manymotives.report.sections_mixture import how_many_motives
-from manymotives.report.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
-from manymotives.report.sections_several import has_several, what_each_environment_shows
-from manymotives.report.sections_subjects import how_they_act, who_resembles_whom
-from manymotives.report.sections_wants import what_data_tell, what_they_want
-from manymotives.report.sections_whatif import what_would_happen
+from manymotives.reporting.content import About, Content
+from manymotives.reporting.html import Markup, data_block, element, text
+from manymotives.reporting.motives import MotiveContent
+from manymotives.reporting.page_motives import MOTIVE_PLACES, motive_sections
+from manymotives.reporting.sections_acts import what_would_be_best
+from manymotives.reporting.sections_comparison import does_it_predict
+from manymotives.reporting.sections_effects import who_differs_and_why
+from manymotives.reporting.sections_environment import what_is_not_known
+from manymotives.reporting.sections_evidence import could_it_have, did_it_work
+from manymotives.reporting.sections_features import what_features_are_worth
+from manymotives.reporting.sections_mixture import how_many_motives
+from manymotives.reporting.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
+from manymotives.reporting.sections_several import has_several, what_each_environment_shows
+from manymotives.reporting.sections_subjects import how_they_act, who_resembles_whom
+from manymotives.reporting.sections_wants import what_data_tell, what_they_want
+from manymotives.reporting.sections_whatif import what_would_happen
 
 PLACES = (
     ("short", "In short"),
@@ -87,7 +87,7 @@ def page(content: About) -> str:
 
 def _part(name: str) -> Markup:
     """A file of this package, which is ours and therefore markup."""
-    return Markup((files("manymotives.report") / name).read_text(encoding="utf-8"))
+    return Markup((files("manymotives.reporting") / name).read_text(encoding="utf-8"))
 
 
 def _sections(content: Content, figures: dict[str, Any]) -> list[Markup | None]:

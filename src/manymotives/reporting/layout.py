@@ -9,7 +9,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments
 from manymotives.posterior import Posterior
 from manymotives.posterior.by_name import are_by_name
-from manymotives.report.words import listed
+from manymotives.reporting.words import listed
 
 MOST_EDGES = 3000
 MANY = 900  # places; beyond, a map is an image without edges

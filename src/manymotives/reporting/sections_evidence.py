@@ -8,10 +8,10 @@ from arviz_stats import ess, rhat
 
 from manymotives.findings import PredictiveCheck
 from manymotives.inference.diagnostics import EFFECTIVE, RHAT
-from manymotives.report.content import About, Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.sections_model import failed
-from manymotives.report.words import per_cent, records, shortened
+from manymotives.reporting.content import About, Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.sections_model import failed
+from manymotives.reporting.words import per_cent, records, shortened
 
 DIAGNOSED = 2000  # quantities of a kind, evenly chosen
 

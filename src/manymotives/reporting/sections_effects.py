@@ -8,10 +8,10 @@ import pandas as pd
 from manymotives import findings
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.posterior.effects import designs_of
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.sections_features import probability
-from manymotives.report.words import shortened
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.sections_features import probability
+from manymotives.reporting.words import shortened
 
 DRAWN = 40  # effects in the figure
 LISTED = 200  # in the table

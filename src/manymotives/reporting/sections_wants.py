@@ -6,10 +6,10 @@ import numpy as np
 
 from manymotives.findings import Learning, Similarity
 from manymotives.findings.learning import by_shown_state
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import by_state, layout_of, side_by_side, with_rows
-from manymotives.report.words import listed, per_cent, shortened, what_choices_tell
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.layout import by_state, layout_of, side_by_side, with_rows
+from manymotives.reporting.words import listed, per_cent, shortened, what_choices_tell
 
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed

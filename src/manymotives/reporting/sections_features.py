@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from manymotives.findings import FeatureWeights
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.sections_wants import chooser
-from manymotives.report.words import amount, per_cent, records, shortened
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.sections_wants import chooser
+from manymotives.reporting.words import amount, per_cent, records, shortened
 
 SUBJECTS = 60  # in a figure
 FEATURES = 40  # in a list to choose from, and columns of a table

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.layout import by_state, compact, layout_of, moves_of, side_by_side
-from manymotives.report.sections_wants import EXPORTED, chooser
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.layout import by_state, compact, layout_of, moves_of, side_by_side
+from manymotives.reporting.sections_wants import EXPORTED, chooser
 
 LARGEST = 400_000  # subjects × states in the page
 LISTED = 400  # states in the table

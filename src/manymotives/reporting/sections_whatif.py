@@ -6,7 +6,7 @@ import pandas as pd
 
 from manymotives.errors import InputError
 from manymotives.posterior import Counterfactual, Posterior
-from manymotives.report.html import Markup, element, figure, table
+from manymotives.reporting.html import Markup, element, figure, table
 
 DRAWN = 25  # states in the picture, those whose visits change most
 LISTED = 40  # rows of tables of choices, those that change most

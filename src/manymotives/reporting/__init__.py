@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from manymotives.errors import InputError
 from manymotives.io.atomic import whole_file
 from manymotives.posterior import Counterfactual, Posterior, SwitchingPosterior
-from manymotives.report.content import About, content_of
-from manymotives.report.motives import motive_content_of
-from manymotives.report.page import page
-from manymotives.report.sections_whatif import checked_counterfactuals
+from manymotives.reporting.content import About, content_of
+from manymotives.reporting.motives import motive_content_of
+from manymotives.reporting.page import page
+from manymotives.reporting.sections_whatif import checked_counterfactuals
 from manymotives.scoring import Score
 
 __all__ = ["report"]

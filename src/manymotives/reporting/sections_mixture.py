@@ -7,10 +7,10 @@ import numpy as np
 from manymotives.findings import SharedMotives
 from manymotives.models.priors import Prior
 from manymotives.posterior.partitions import listed
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.sections_model import motives_sentence
-from manymotives.report.words import per_cent, records, shortened
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.sections_model import motives_sentence
+from manymotives.reporting.words import per_cent, records, shortened
 
 TASKS = 60  # in the heat map
 MOTIVES, CELLS = 8, 12  # in the picture of what motives want

@@ -3,11 +3,11 @@
 from typing import Any
 
 from manymotives.models.priors import Prior
-from manymotives.report.html import Markup, element, figure
-from manymotives.report.motives import MotiveContent
-from manymotives.report.sections_comparison import does_it_predict
-from manymotives.report.sections_evidence import did_it_work
-from manymotives.report.sections_model import (
+from manymotives.reporting.html import Markup, element, figure
+from manymotives.reporting.motives import MotiveContent
+from manymotives.reporting.sections_comparison import does_it_predict
+from manymotives.reporting.sections_evidence import did_it_work
+from manymotives.reporting.sections_model import (
     how_to_cite,
     mixing_sentence,
     points_in_short,
@@ -15,14 +15,14 @@ from manymotives.report.sections_model import (
     warnings,
     what_was_fitted,
 )
-from manymotives.report.sections_motives import short, what_motives_want
-from manymotives.report.sections_switching import (
+from manymotives.reporting.sections_motives import short, what_motives_want
+from manymotives.reporting.sections_switching import (
     SUBJECTS,
     how_they_switch,
     motives_in_short,
     when_motives_are_active,
 )
-from manymotives.report.words import amount
+from manymotives.reporting.words import amount
 
 MOTIVE_PLACES = (
     ("short", "In short"),

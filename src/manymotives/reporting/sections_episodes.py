@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from manymotives.report.html import element, figure
-from manymotives.report.layout import layout_of
-from manymotives.report.motives import MotiveContent
-from manymotives.report.sections_motives import drawn
-from manymotives.report.words import shortened
+from manymotives.reporting.html import element, figure
+from manymotives.reporting.layout import layout_of
+from manymotives.reporting.motives import MotiveContent
+from manymotives.reporting.sections_motives import drawn
+from manymotives.reporting.words import shortened
 
 EPISODES = 6  # shown of each subject, evenly chosen
 BINS = 240  # pieces of a band: longer episodes are averaged

@@ -14,7 +14,7 @@ from manymotives.models.model import EVERYBODY
 from manymotives.posterior import SwitchingPosterior
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.motive_tables import average_transitions
-from manymotives.report.content import About
+from manymotives.reporting.content import About
 
 MOST_SHOWN = 8  # motives: as many as there are colours; those used most come first
 AVERAGE = "average of the subjects"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from manymotives.report.content import About
-from manymotives.report.html import Markup, element, figure, table
+from manymotives.reporting.content import About
+from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.scoring.basis import differing
 
 HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}

@@ -7,9 +7,9 @@ import numpy as np
 from manymotives.data.environments import Environments
 from manymotives.errors import InputError
 from manymotives.findings import Identification, identification
-from manymotives.report.content import About
-from manymotives.report.html import Markup, element, table
-from manymotives.report.words import listed
+from manymotives.reporting.content import About
+from manymotives.reporting.html import Markup, element, table
+from manymotives.reporting.words import listed
 
 PAIRS = 12  # differences that are spelt out
 LARGEST = 400  # rewards between which differences are looked at

@@ -11,10 +11,10 @@ from manymotives.findings.sample import thinned
 from manymotives.models.priors import Prior
 from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPolicyPosterior
 from manymotives.posterior.canonical import in_unit_range
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, figure, table
-from manymotives.report.sections_model import failed, groups_sentence
-from manymotives.report.words import amount, per_cent, records, shortened
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, figure, table
+from manymotives.reporting.sections_model import failed, groups_sentence
+from manymotives.reporting.words import amount, per_cent, records, shortened
 
 DISTANCES = 40  # subjects in the heat map of distances
 

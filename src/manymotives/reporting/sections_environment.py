@@ -8,9 +8,9 @@ import pandas as pd
 from manymotives.data.belief import DynamicsBelief
 from manymotives.planning import evaluate
 from manymotives.posterior import Posterior
-from manymotives.report.content import Content
-from manymotives.report.html import Markup, element, table
-from manymotives.report.words import per_cent
+from manymotives.reporting.content import Content
+from manymotives.reporting.html import Markup, element, table
+from manymotives.reporting.words import per_cent
 
 SHOWN = 60  # moves in the table: those least known
 

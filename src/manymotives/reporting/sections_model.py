@@ -8,9 +8,9 @@ from manymotives.findings import FeatureWeights, PredictiveCheck, SharedMotives,
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
 from manymotives.posterior.mixture import CLEAR
-from manymotives.report.content import About, Content
-from manymotives.report.html import Markup, element, text
-from manymotives.report.words import (
+from manymotives.reporting.content import About, Content
+from manymotives.reporting.html import Markup, element, text
+from manymotives.reporting.words import (
     listed,
     method_name,
     model_facts,
