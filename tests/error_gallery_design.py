@@ -32,7 +32,7 @@ DESIGNS = {
     ),
     "a candidate of several": lambda: design({"all": mm.Environments(KNOWN)}),
     "a start that does not exist": lambda: design(starts=["moon"]),
-    "no starts": lambda: design(starts=[]),
+    "no states to start from": lambda: design(starts=[]),
     "two ways to start": lambda: design({"chain": (CHAIN, CHAIN.states[0])}, starts=[CHAIN.states[1]]),
     "candidates with nothing in common": lambda: design({"chain": CHAIN, "other": OTHER}),
     # ---- sizes

@@ -46,6 +46,7 @@ def test_agents_who_look_three_steps_ahead_are_calibrated(kind, rule, method, re
     assert found.p_value > SMALLEST_P, found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replications", [40, *LONG])
 def test_agents_who_look_less_far_are_noticed(replications):
     found = calibrated("a weight", mm.Softmax, "HMC", replications, depth=6, truth=2)

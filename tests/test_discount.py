@@ -201,6 +201,7 @@ def test_populations_of_discounts_and_what_posteriors_say(tmp_path):
     np.testing.assert_array_equal(mm.load(tmp_path / "run.nc").discounts, posterior.discounts)
 
 
+@pytest.mark.long
 def test_many_chains_have_the_same_gradients():
     reward = mm.GaussianReward(features=[[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]])
     prior = mm.Beta(alpha=mm.Gamma(shape=8.0, rate=1.0), beta=2.0)

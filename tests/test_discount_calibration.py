@@ -41,6 +41,7 @@ def test_discounts_are_calibrated(prior, method, rule, replications):
     assert found.p_value > SMALLEST_P, found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replications", [60, *LONG])
 def test_discounts_from_another_prior_are_noticed(replications):
     truth = mm.Beta(alpha=2.0, beta=6.0)

@@ -76,6 +76,7 @@ def test_the_command_fits_what_the_library_fits(tables, asked, fitted):
     pd.testing.assert_frame_equal(mm.load(fitted).effects(), expected.effects())
 
 
+@pytest.mark.long
 def test_a_run_goes_on_with_the_same_formulas_only(tables, asked):
     out, more = tables / "short.nc", ["--formula", "age", *QUICK, "--out", tables / "short.nc"]
     assert fit(tables, *asked, *more).exit_code == 0

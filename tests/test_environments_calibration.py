@@ -51,6 +51,7 @@ def test_the_truth_is_one_more_draw_at_length(reward, rule):
     assert found.p_value > FAILURE / 12, found
 
 
+@pytest.mark.long
 def test_swapped_environments_are_seen():
     size = {"tasks": 1, "steps": 60, "progress": False, "seeds": seeds_from(7, 80)}
     honest = Swapped(GAUSSIAN, mm.Softmax(3.0), mm.Separate())

@@ -96,7 +96,7 @@ def test_calibration_by_workers_resumes(tmp_path):
     pd.testing.assert_frame_equal(here.ranks, there.ranks, check_exact=True)
 
 
-@pytest.mark.parametrize("hold_out", ["episodes", "tasks"])
+@pytest.mark.parametrize("hold_out", ["episodes", pytest.param("tasks", marks=pytest.mark.long)])
 def test_scores_by_workers_are_the_same(tmp_path, hold_out):
     shown = mm.simulate(CHAIN, np.eye(3), mm.Softmax(5.0), steps=10, episodes=3, seed=0)
     models = {"one": MODEL, "all": replace(MODEL, sharing=mm.Pooled())}

@@ -160,7 +160,7 @@ SHARINGS = {
 
 
 @pytest.mark.parametrize(
-    "sharing", ["hierarchical", *(pytest.param(each, marks=pytest.mark.long) for each in ("pooled", "separate"))]
+    "sharing", ["pooled", *(pytest.param(each, marks=pytest.mark.long) for each in ("hierarchical", "separate"))]
 )
 def test_em_finds_what_markov_chains_find(sharing):
     """Rewards that choices can show, and when motives are active, beside HMC."""

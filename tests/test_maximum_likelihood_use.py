@@ -89,6 +89,7 @@ def test_with_a_reference_free_rewards_have_a_maximum():
     assert len(found.estimates()) == 3
 
 
+@pytest.mark.long
 def test_a_lapse_rate_that_wants_to_be_zero_is_refused_and_another_is_found():
     model = replace(MODEL, choice=mm.SoftOptimal(1.0, lapse=mm.Beta(alpha=1.0, beta=9.0)))
     rewards = (FEATURES @ [2.0, -1.5])[None]

@@ -291,7 +291,7 @@ def test_no_clear_number_is_said(fitted):
 # ---- files
 
 
-@pytest.mark.parametrize("spread", [None, mm.HalfNormal(scale=0.5)])
+@pytest.mark.parametrize("spread", [None, pytest.param(mm.HalfNormal(scale=0.5), marks=pytest.mark.long)])
 def test_a_run_cut_in_two_is_the_run(spread, tmp_path):
     model = mixture(spread=spread)
     posterior = mm.fit(model, TRIANGLE, DATA, TINY, progress=False)

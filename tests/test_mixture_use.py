@@ -136,6 +136,7 @@ def test_episodes_are_tasks():
     assert tuple(posterior.tasks) == found.tasks
 
 
+@pytest.mark.long
 def test_held_out_choices_are_predicted():
     data = choices(tasks=3, episodes=2, steps=15)
     for hold_out in (("episodes", 2), ("tasks", (0, 1))):

@@ -57,6 +57,7 @@ def test_priors_have_their_known_values() -> None:
     assert together(Finite(1.0 + 1e-12)) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_a_restaurant_draws_what_its_prior_says() -> None:
     """Task after task at the tables of a Chinese restaurant; and tasks of a finite mixture with a random number."""
     rng, draws = np.random.default_rng(0), 20_000

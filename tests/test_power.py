@@ -223,6 +223,7 @@ def test_several_environments_and_terminal_states_need_episodes():
 # ---- whoever computes, however often it is killed ----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_same_numbers_whoever_computes_and_nothing_twice(tmp_path, monkeypatch):
     submitted = []
     submit = WorkerPool.submit

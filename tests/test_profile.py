@@ -98,6 +98,7 @@ def test_what_profiles_say():
         assert found.is_bounded[1]
 
 
+@pytest.mark.long
 def test_a_population_is_found_anew_at_every_value():
     demonstrations = mm.simulate(
         SIX, np.repeat(TRUTH[None], 4, axis=0), mm.Softmax(5.0), steps=100, seed=1, discount=0.6

@@ -85,6 +85,7 @@ def compare(
     with speaker.failures(out):
         if out is not None and out.suffix.lower() not in (".json", ".csv"):
             raise InputError(f"--out {out}: the name must end in .json or .csv.")
+        executor = executor_of(workers, scheduler)
         what = _held_out(hold_out, folds, _numbers(first), own_past)
         loaded = [load(path) for path in runs]
         names = _names(runs)
@@ -94,7 +95,7 @@ def compare(
             hold_out=what,
             beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
             seed=seed,
-            executor=executor_of(workers, scheduler),
+            executor=executor,
             store=store,
             progress=Logged(not as_json),
         )

@@ -57,6 +57,7 @@ def power(
     """
     speaker = Speaker(as_json)
     with speaker.failures(out, lambda: UNTIL_THEN):
+        executor = executor_of(workers, scheduler)
         sizes = _numbers(subjects, "--subjects"), _numbers(steps, "--steps")
         run = load(pilot)
         out.mkdir(parents=True, exist_ok=True)
@@ -74,7 +75,7 @@ def power(
             target=target,
             stop=None if all_replications else stop,
             seed=seed,
-            executor=executor_of(workers, scheduler),
+            executor=executor,
             store=out / STORE,
             progress=not as_json,
         )

@@ -77,7 +77,7 @@ class RewardPolicyPosterior(Posterior):
         """States without choices, rewards that nothing was learnt about, populations without differences."""
         drawn, prior, counts = (data[name].dataset for name in ("posterior", "prior", "observed_data"))
         has_spread = model.is_hierarchical and counts.sizes["task"] > 1
-        reads_prior = json.loads(data.attrs["method"]).get("criterion") != "likelihood"
+        reads_prior = json.loads(data.attrs.get("method", "{}")).get("criterion") != "likelihood"
         return (
             *visit_warnings(counts["counts"], lives, "weight" in drawn),
             *(learning_warnings(drawn, prior) if reads_prior else ()),
