@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
@@ -26,3 +27,8 @@ def _leave(namespace: dict[str, Any]) -> None:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"], setup=_enter, teardown=_leave
 ).pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pages that need what docs/covariates.md compiles come last: at the same time both workers would compile it."""
+    items.sort(key=lambda item: item.path.name == "power.md")
