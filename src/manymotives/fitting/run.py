@@ -16,7 +16,7 @@ from manymotives.fitting.looks import Looks
 from manymotives.inference import HMC, Method, Progress, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
-from manymotives.inference.mcmc.watching import COMPILING
+from manymotives.inference.mcmc.watching import COMPILING, advice
 from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
@@ -24,7 +24,9 @@ from manymotives.posterior.archive import packed_state, plain_labels, unpacked_s
 from manymotives.posterior.dependent_features import warnings_of_features
 from manymotives.posterior.labelling.common import names_of, tree_of
 
-LOOKING, LABELLING = "Looking whether the chains have mixed", "Labelling the draws"  # what takes time beside draws
+# what takes time beside draws
+LOOKING, LABELLING = "Looking whether the chains have mixed", "Labelling the draws"
+FORECASTING = "Timing the first gradients"
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 
@@ -94,6 +96,14 @@ class Run:
                 compile_first()
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
+
+    def forecast(self, progress: Progress) -> tuple[float, str]:
+        """About how many seconds it takes until the first look at the chains, or NaN; and what would take less."""
+        if not isinstance(self.method, HMC):
+            return float("nan"), ""
+        with progress.phase(FORECASTING if is_compiled() else COMPILING):
+            seconds = self.method.seconds_ahead(self.target, self.seed, self.looks.points[0])
+        return seconds, advice(self.target)
 
     def follow(self, posterior: Posterior) -> None:
         """What is drawn from now on follows this posterior of the run: its draws are not labelled again."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-SOON = 1.5  # seconds after which what is being done is named: a bar appears, or a line where there is none
+SOON = 1.25  # seconds after which what is being done is named: a bar appears, or a line where there is none
 BETWEEN = 30.0  # seconds from one line in a log to the next
 ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
@@ -111,6 +111,8 @@ class InParts(Progress):
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
+        if self.whole.before == self.whole.begun:  # what came before the first piece, compilation, is no part of a rate
+            self.whole.begin = time.monotonic()
         yield self.whole
         self.whole = replace(self.whole, before=self.whole.before + total)
 
