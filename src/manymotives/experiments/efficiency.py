@@ -163,7 +163,7 @@ def panel(name: str, figure: str, steps: int, seconds: float, quick: int) -> Pan
             "all steps": "all steps are shown, including the first ones; rewards on states",
             "second half shown": "the first half of the steps is not shown, as in the authors' code",
             "rewards on pairs": "rewards on state–action pairs, for MWAL too",
-            "scale-free loss": "MPO measures losses relative to the largest possible one, so flat rewards are not favoured",
+            "scale-free loss": "MPO losses are relative to the largest possible one, so flat rewards are not favoured",
             "sharper policies": "a prior of 0.1 for every action in MPO, which gives few choices more weight",
         },
         look=Look(
