@@ -164,7 +164,7 @@ ODD = {
     "numbers and text": (case(changed(3, "subject", "7")), "3 subjects"),
     "a state never reachable": (
         case(CHOICES, ROOMS + "attic,on,attic,1\n"),
-        "no path leads to from where subjects were",
+        "that cannot be reached from where subjects were",
     ),
     "an impossible move": (
         case("subject,state,action\nann,hall,on\nann,hall,on\n"),
@@ -180,7 +180,7 @@ ODD = {
     ),
     "nobody is named": (
         case("\n".join(CHOICES.splitlines()[:4]).replace("subject", "remark")),
-        "everything is taken as one subject's",
+        "all rows are taken to be one subject's",
     ),
     "no environment": (case(CHOICES, None), "ESTIMATED from the data"),
     "an environment of Gymnasium": (

@@ -77,7 +77,7 @@ def test_what_is_missing_is_said(folder):
         ("has no column 'environment'", (folder / "without.csv", *tables)),
         ("two environments are called 'left'", (folder / "choices.csv", *tables[:2], *tables[:2])),
         ("none of the environments has that state", (folder / "choices.csv", *tables, "--terminal", "salt")),
-        ("cannot be given memory", (folder / "choices.csv", *tables, "--history", 1)),
+        ("memory is not available for several environments", (folder / "choices.csv", *tables, "--history", 1)),
     ):
         result = run("fit", *arguments, "--dry-run", "--json")
         assert result.exit_code == 2

@@ -40,7 +40,7 @@ def test_probabilities_are_the_frequencies_that_were_seen():
     np.testing.assert_allclose(env.start, [0, 2 / 3, 1 / 3])
     assert demos.counts.sum() == 6
     assert (
-        "1 choices are left out, because nothing tells what they lead to, for example 'jump' in 'hall'"
+        "1 choices are left out, because it is not known where they lead, for example 'jump' in 'hall'"
         in (demos.warnings[-1])
     )
 

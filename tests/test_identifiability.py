@@ -256,7 +256,7 @@ def test_large_environments_are_quick_or_left_out():
     assert found.left_out == "there are 5,000 states"
     assert found.directions.shape == (5000, 1)
     assert found.is_plain
-    with pytest.raises(mm.errors.InputError, match="cannot be written down"):
+    with pytest.raises(mm.errors.InputError, match="are not listed"):
         _ = mm.identifiability(big, on="state_action").directions
 
 

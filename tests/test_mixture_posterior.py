@@ -285,7 +285,7 @@ def test_no_clear_number_is_said(fitted):
     )
     said = MixturePosterior.warnings_about(tree, mixture(motives=mm.DirichletProcess()), ~TRIANGLE.is_terminal)
     assert any("no clear number of motives: the likeliest, 1, has a probability of 0.33" in each for each in said)
-    assert any("does not find a finite number" in each for each in said)
+    assert any("does not estimate a finite number" in each for each in said)
 
 
 # ---- files

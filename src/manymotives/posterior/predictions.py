@@ -232,8 +232,8 @@ def _columns(covariates: Any) -> Mapping[Any, Sequence[Any]]:
 def _check(posterior: Any, level: float, draws: int) -> None:
     if not posterior.model.has_covariates:
         raise InputError(
-            'this model has no covariates: there is nothing to compare. Fit one with mm.Hierarchical("condition", '
-            "covariates=table)."
+            "this model has no covariates, so there is nothing to compare. Fit one with "
+            'mm.Hierarchical("condition", covariates=table).'
         )
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
