@@ -68,7 +68,7 @@ def test_impossible_moves_stay_impossible():
         assert place.tensor[0, 0].tolist() == [0.0, 1.0, 0.0]
     assert not belief.is_uncertain[:1].any()
     assert belief.is_uncertain[1:].all()
-    assert "uncertain for 5 of 6 pairs" in repr(belief)
+    assert "uncertain for 5 of 6 state-action pairs" in repr(belief)
 
 
 def test_from_demonstrations_what_followed_a_state_may_follow_it():
@@ -96,7 +96,7 @@ def test_what_cannot_be_reached_or_was_never_seen_is_said():
     possible = np.zeros((3, 2, 3), dtype=bool)
     possible[:, :, :2] = True
     belief = mm.DynamicsBelief(NOTHING, discount=0.9, possible=possible, start=[0.5, 0.5, 0.0])
-    assert "6 of 6 pairs of state and action" in belief.warnings[0]
+    assert "6 of 6 state-action pairs" in belief.warnings[0]
     assert "never observed" in belief.warnings[0]
     assert "state 2 cannot be reached" in belief.warnings[1]
 
@@ -277,10 +277,10 @@ def test_a_whole_report_under_a_belief(tmp_path):
     posterior = mm.fit(MODEL, PRIOR.after(CHOICES), CHOICES, SHORT, progress=False)
     mm.report(posterior, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The environment was not known. 120 transitions were seen" in page
-    assert "What that costs" in page
+    assert "The environment was not known. 120 transitions were observed" in page
+    assert "What this uncertainty costs" in page
     mm.report(mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False), tmp_path / "other.html")
-    assert "What that costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")
+    assert "What this uncertainty costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("what", ["nothing seen", "seen once", "unreachable"])

@@ -160,7 +160,10 @@ ODD = {
     "unsorted trials": (case("\n".join([CHOICES.splitlines()[0], *CHOICES.splitlines()[:0:-1]])), "5 choices"),
     "a gap": (case(changed(4, "trial", "9")), "1 gaps in the steps"),
     "an empty state": (case(changed(3, "state", "")), "1 rows have no state"),
-    "NaN in words, and no environment to say so": (case(changed(4, "state", "NaN"), None), "'NaN' is read as a name"),
+    "NaN in words, and no environment to say so": (
+        case(changed(4, "state", "NaN"), None),
+        "'NaN' is read as the name of a",
+    ),
     "numbers and text": (case(changed(3, "subject", "7")), "3 subjects"),
     "a state never reachable": (
         case(CHOICES, ROOMS + "attic,on,attic,1\n"),

@@ -144,7 +144,7 @@ def test_stopping_by_hand_is_exit_code_130(example, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.fitting.run.Run.advance", stopped)
     result = run("fit", folder / "choices.csv", "--out", tmp_path / "run.nc")
     assert result.exit_code == 130
-    assert result.output.endswith("Stopped. Nothing was written.\n")
+    assert result.output.endswith("Interrupted. Nothing was written.\n")
     assert not (tmp_path / "run.nc").exists()
 
 

@@ -173,7 +173,7 @@ def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
     assert "Normal(0, 0.5)" in section
     assert "regression of posterior means" in section
     assert "spread of cage" in section
-    assert "Differences in what subjects attain and do" in section
+    assert "Differences in values and choices" in section
     assert NASTY not in page
     assert "treated &lt;b&gt;" in section
     figures = json.loads(re.search(r'id="data-figures">(.*?)</script>', page, re.DOTALL)[1])

@@ -316,7 +316,7 @@ def test_a_report_says_what_rests_on_the_prior(mice, tmp_path):
     page = mm.report(mice, tmp_path / "mice.html").read_text(encoding="utf-8")
     assert "15 more differences rest on the prior alone" in page
     assert "changes no choice in this environment" in page
-    assert "against others of its group" in page
+    assert "relative to its group" in page
 
 
 def test_actions_without_an_alternative_are_not_ranked(tmp_path):

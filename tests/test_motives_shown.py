@@ -289,7 +289,7 @@ def test_the_page_has_the_numbers_of_the_posterior(example, page):
 
 
 def test_truth_is_refused(example, tmp_path):
-    with pytest.raises(InputError, match="truth cannot be shown beside motives that switch"):
+    with pytest.raises(InputError, match="truth cannot be shown for motives that switch"):
         mm.report(example[2], tmp_path / "page.html", truth=np.zeros((2, 4)))
 
 

@@ -237,7 +237,7 @@ def made(powers, **more):
 def test_sentences_say_what_is_needed():
     found = made({(8, 50): 0.3, (16, 50): 0.6, (8, 200): 0.7, (16, 200): 0.94})
     text = str(found)
-    assert "To see “water - food” with probability 0.8 you need about 16 subjects of 200 steps (0.94" in text
+    assert "To detect “water - food” with probability 0.8 you need about 16 subjects of 200 steps (0.94" in text
     assert "With 50 steps none of the numbers of subjects tried is enough." in text
     assert list(found.smallest["subjects"]) == [16]
     assert (

@@ -267,4 +267,4 @@ def test_from_the_command_line_to_the_report(tmp_path):
     assert [row["model"] for row in told["table"]] == [*ROWS, "MRP"]
     page = mm.report(posterior, tmp_path / "page.html", score=found).read_text(encoding="utf-8")
     assert "own past&quot; had more data to learn from" in page
-    assert "of whom nothing was known at first" in page
+    assert "without any choices of their own at first" in page

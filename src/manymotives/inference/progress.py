@@ -123,7 +123,7 @@ class Report:
             return ""
         if self.speaks and not self.has_spoken and left > (ANNOUNCED if self.bar.disable else LONG):
             self.has_spoken = True
-            line = f"This will take an estimated {in_words(left)}."
+            line = f"This will take about {in_words(left)}."
             self.bar.console.print(f"{line} {ADVICE}" if left > LONG else line, highlight=False, soft_wrap=True)
         return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
 
