@@ -99,7 +99,7 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
 def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
     """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
     if not hasattr(score, "table"):
-        raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
+        raise InputError(f"score must be a result of mm.score; found {type(score).__name__}.")
     table = score.table
     position = np.arange(len(table))
     if axes is None:
