@@ -100,7 +100,10 @@ def test_fit_says_what_each_motive_wants(example):
     ("options", "said"),
     [
         (["--switching-by", "state"], "--switching-by needs a number of motives: add --switching 3, say."),
-        (["--switching", "2", "--model", "mpo"], "--switching is not for the model mpo. Choose mrp, rp or separate."),
+        (
+            ["--switching", "2", "--model", "mpo"],
+            "--switching is not available for the model mpo. Choose mrp, rp or separate.",
+        ),
         (
             ["--switching", "2", "--method", "nested"],
             "cannot fit motives that switch: choose hmc, gibbs, metropolis or empirical-bayes.",

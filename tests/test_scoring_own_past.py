@@ -257,7 +257,7 @@ def test_from_the_command_line_to_the_report(tmp_path):
     shown = CliRunner().invoke(app, ["compare", str(run), *options], env={"COLUMNS": "120"})
     assert shown.exit_code == 0, shown.output
     found = Score.load(out)
-    for word in (*ROWS, found.note, "of whom nothing is known at first"):
+    for word in (*ROWS, found.note, "without any choices of their own at first"):
         assert word in shown.output
     spoken = CliRunner().invoke(app, ["compare", str(run), *options, "--first", "0", "--json"])
     assert spoken.exit_code == 0, spoken.output

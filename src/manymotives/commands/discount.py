@@ -17,7 +17,7 @@ def with_discount_prior(model: Any, text: str | None) -> Any:
     if text is None:
         return model
     if not isinstance(model, RewardPolicyModel):
-        raise InputError("--discount-prior is not for the model mpo. Choose mrp, rp or separate.")
+        raise InputError("--discount-prior is not available for the model mpo. Choose mrp, rp or separate.")
     if model.switching is not None:
         raise InputError("--discount-prior and --switching cannot be combined yet. Leave one of them out.")
     try:
@@ -34,7 +34,7 @@ def with_depth(model: Any, depth: int | None) -> Any:
     if depth is None:
         return model
     if not isinstance(model, RewardPolicyModel):
-        raise InputError("--depth is not for the model mpo. Choose mrp, rp or separate.")
+        raise InputError("--depth is not available for the model mpo. Choose mrp, rp or separate.")
     if model.switching is not None:
         raise InputError("--depth and --switching cannot be combined yet. Leave one of them out.")
     checked_depth(depth, "--depth")
