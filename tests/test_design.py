@@ -143,7 +143,7 @@ def test_a_sequence_is_the_information_of_all_together():
     row = found.sequence.iloc[1]
     assert abs(row["information"] - information(twice, masses)) <= 3.5 * row["error"]
     assert row["gain"] < found.sequence["gain"][0]  # what is known already is not learnt again
-    assert "One after the other" in str(found)
+    assert "Chosen one after the other" in str(found)
 
 
 def _for(name):

@@ -323,7 +323,7 @@ def _candidates(given: Any, starts: Any) -> tuple[dict[Label, Environment], list
         if isinstance(each, tuple) and len(each) == 2:
             each, own = each
             if starts is not None:
-                raise InputError(f"design: candidate {quoted(name)} has a start of its own: leave out starts=.")
+                raise InputError(f"design: candidate {quoted(name)} has its own start. Leave out starts=.")
         place = environment_of(each)
         if isinstance(place, Environments):
             raise InputError(f"design: candidate {quoted(name)} is several environments. Give each its own name.")

@@ -8,8 +8,8 @@ from manymotives.models import RewardPolicyModel
 from manymotives.models.priors import Beta
 from manymotives.planning.finite_horizon import checked_depth
 
-PRIOR_HELP = "Infer how far ahead each subject looks: ALPHA,BETA of a Beta prior of its discount, such as 9,1."
-DEPTH_HELP = "How many steps ahead subjects look, if not for ever: 1 is myopic."
+PRIOR_HELP = "Infer each subject's discount, with the Beta prior ALPHA,BETA, such as 9,1."
+DEPTH_HELP = "Number of steps that subjects plan ahead (1: myopic). Default: an infinite horizon."
 
 
 def with_discount_prior(model: Any, text: str | None) -> Any:

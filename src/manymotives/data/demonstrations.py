@@ -180,8 +180,8 @@ class Demonstrations:
             visited, taken = map(list, trajectory)
             if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
                 raise InputError(
-                    f"trajectory {number} has states: {len(visited)}, actions: {len(taken)}. Give one action for each "
-                    "state, or one fewer where the last state has none."
+                    f"trajectory {number} has {len(visited)} states, but the number of its actions is "
+                    f"{len(taken)}. Give one action for each state, or one fewer if the last state has none."
                 )
             episode = told[owner] = told.get(owner, -1) + 1
             columns["task"] += [owner] * len(visited)
@@ -287,13 +287,13 @@ class Demonstrations:
     def with_memory(self, environment: Environment) -> "Demonstrations":
         """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
         if environment.pairs is None:
-            raise InputError("this environment has no memory: make one with environment.with_memory().")
+            raise InputError("this environment has no memory: create one that has with environment.with_memory().")
         names = [*map(str, self.states), ""]  # the last one's number is NONE
         known = environment.pairs.max() < len(self.states) and environment.actions == self.actions
         if not known or environment.states != tuple(f"{names[p]}→{names[s]}" for p, s in environment.pairs.tolist()):
             raise InputError(
-                "these demonstrations have other states or actions than the environment was made from. Read them with "
-                "that environment: Demonstrations.from_frame(..., environment)."
+                "these demonstrations have different states or actions from those of the original environment. "
+                "Read them with that environment: Demonstrations.from_frame(..., environment)."
             )
         previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
@@ -303,12 +303,12 @@ class Demonstrations:
             p, s = unknown[0]
             if p == NONE:
                 raise InputError(
-                    f"state {quoted(self.states[s])} comes without a previous one in the data, which this "
-                    "environment does not foresee. Name it in with_memory(firsts=...)."
+                    f"state {quoted(self.states[s])} occurs in the data without a previous state, which this "
+                    "environment does not allow. Name it in with_memory(firsts=...)."
                 )
             raise InputError(
-                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, but cannot in "
-                "this environment."
+                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, which is "
+                "impossible in this environment."
             )
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)

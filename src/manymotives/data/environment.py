@@ -156,8 +156,8 @@ class Environment:
         actions = list(dict.fromkeys(moves["action"]))
         if not actions:
             raise InputError(
-                "the environment table has no actions: every row only declares a terminal state. Write one row for "
-                "each move."
+                "the environment table has no actions: every row declares a terminal state. Write one row for "
+                "each possible transition."
             )
         here = indices_of(moves["state"], states, "state", column_name(state))
         act = indices_of(moves["action"], actions, "action", column_name(action))
@@ -329,7 +329,8 @@ class Environment:
 def _checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
         raise InputError(
-            f"discount must be at least 0 and below 1; found {quoted(discount)}. For those who look far ahead: 0.99."
+            f"discount must be at least 0 and below 1; found {quoted(discount)}. For agents who look far "
+            "ahead, use 0.99."
         )
     return float(discount)
 
@@ -337,7 +338,9 @@ def _checked_discount(discount: float) -> float:
 def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...]) -> np.ndarray:
     if start is None:
         if is_terminal.all():
-            raise InputError("every state is terminal: nothing can ever be chosen.")
+            raise InputError(
+                "every state is terminal, so nothing can ever be chosen. Leave at least one state that is not."
+            )
         return read_only(~is_terminal / (~is_terminal).sum())
     if isinstance(start, Mapping):
         probabilities = np.zeros(len(states))

@@ -93,7 +93,7 @@ class FeatureWeights:
 def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
     """What at most so many draws say of the weights of features."""
     if not isinstance(posterior, Posterior) or not posterior.has_features:
-        raise InputError("the rewards of this model are not made of features: there are no weights to show.")
+        raise InputError("the rewards of this model are not made of features, so there are no weights to show.")
     check_one_motive(posterior)
     few: Any = thinned(posterior, draws)
     is_product = isinstance(posterior.model.inverse_temperature, Prior)

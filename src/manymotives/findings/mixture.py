@@ -42,7 +42,7 @@ class SharedMotives:
 def shared_motives(posterior: Any) -> SharedMotives:
     """What a mixture shows of its motives."""
     if not isinstance(posterior, MixturePosterior):
-        raise InputError("tasks of this model share no motives: fit a RewardPolicyModel with sharing=mm.Mixture().")
+        raise InputError("tasks of this model do not share motives. Fit a RewardPolicyModel with sharing=mm.Mixture().")
     found = posterior.partition
     order = in_order(found)
     few = thinned(posterior, DRAWS)
