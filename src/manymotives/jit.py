@@ -66,7 +66,7 @@ def _compiler(name: str) -> dict[str, Any]:
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile what Python calls, when it is called, and keep it on disk: beside the source, or else for the user."""
-    dispatcher: Any = njit(nogil=True, error_model="numpy", **_compiler("OuterCompiler"))(function)
+    dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy", **_compiler("OuterCompiler"))(function)
     with suppress(RuntimeError):  # there is nowhere to keep it
         kept = FunctionCache(function)
         stamp = kept._impl.locator.get_source_stamp(), digest_of_sources()

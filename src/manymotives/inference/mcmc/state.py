@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 
+
+@by_reference
 class State(NamedTuple):
     """Where a chain is."""
 
@@ -20,6 +23,7 @@ class State(NamedTuple):
     likelihood_gradient: np.ndarray  # [M, D] of log-likelihoods in u, where trajectories start
 
 
+@by_reference
 class Tuning(NamedTuple):
     """Scales, step sizes and mass matrices of proposals; adapted in warm-up, fixed afterwards (`adaptation`)."""
 
@@ -36,6 +40,7 @@ class Tuning(NamedTuple):
     schedule: np.ndarray  # [3] rounds of other moves between trajectories; most steps of a task's, of a population's
 
 
+@by_reference
 class DrawArrays(NamedTuple):
     """What a sampler fills with draws."""
 
@@ -51,6 +56,7 @@ class DrawArrays(NamedTuple):
         return DrawArrays(tasks, hyper, log_likelihood, q, self.visited)
 
 
+@by_reference
 class AcceptanceCounts(NamedTuple):
     """How many proposals were accepted, summed over sweeps."""
 
@@ -64,6 +70,7 @@ class AcceptanceCounts(NamedTuple):
     hyper_trajectories: np.ndarray  # [G]
 
 
+@by_reference
 class Data(NamedTuple):
     """The choices, the parameters that are known, and pointers to the functions that compute log densities."""
 

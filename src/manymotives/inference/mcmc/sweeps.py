@@ -77,9 +77,8 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
 
 
 @compiled
-def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """Fill draws with every thin-th sweep."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -91,9 +90,8 @@ def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, accep
 
 
 @compiled
-def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """The same, with exact conditional draws of everything that random walks do not move."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -106,10 +104,8 @@ def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance
 
 
 @compiled
-def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace, hmc_workspace):
     """The same, with Hamiltonian trajectories of tasks and of populations, and collapsed updates."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
-    hmc_workspace = density_workspace(world, layout, len(state.tasks), len(state.hyper))
     has_population = state.hyper.shape[1] > 0
     between, longest, longest_of_population = tuning.schedule
     for n in range(len(draws.tasks)):
@@ -134,9 +130,8 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
 
 
 @compiled
-def task_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def task_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """The same for a population that stays as it is."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -154,7 +149,8 @@ def _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance):
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    plans, proposed, proposed_z, found, owner = workspace
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     families, factor, scale, hyper = layout.families, tuning.factor, tuning.scale, state.hyper
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
@@ -334,7 +330,8 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
 @inner
 def _record(state, draws, n):
     """The state as the n-th draw."""
-    all_tasks, all_hyper, all_likelihoods, all_q, visited = draws
+    all_tasks, all_hyper, all_likelihoods = draws.tasks, draws.hyper, draws.log_likelihood
+    all_q, visited = draws.q, draws.visited
     tasks, hyper, log_likelihoods, q = state.tasks, state.hyper, state.log_likelihood, state.q
     for m in range(len(tasks)):
         all_likelihoods[n, m] = log_likelihoods[m]
