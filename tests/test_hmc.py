@@ -13,8 +13,8 @@ from manymotives.inference.diagnostics import mixing
 from manymotives.inference.mcmc import noncentred
 from manymotives.inference.mcmc.density import (
     density_workspace,
-    evaluate_again,
     find_noncentred,
+    log_density_again,
     log_density_and_gradient,
     noncentred_draws,
 )
@@ -152,7 +152,7 @@ def test_the_density_is_the_targets(name):
     assert workspace.population_density.sum() == pytest.approx(expected, rel=1e-10)
 
     slope = workspace.task_gradient.copy()
-    evaluate_again(layout, workspace, hyper_z[0], task_z[0])
+    log_density_again(layout, workspace, hyper_z[0], task_z[0])
     assert np.array_equal(slope, workspace.task_gradient)
     find_noncentred(layout, hyper[0], tasks[0], hyper_z[0], task_z[0])
     assert np.allclose(workspace.tasks[: target.num_tasks], tasks[0], rtol=1e-9)

@@ -16,7 +16,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference.mcmc.chains import MarkovChain, starting_point
 from manymotives.inference.mcmc.density import density_workspace, noncentred_draws
 from manymotives.inference.mcmc.proposals import proposal_workspace
-from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays, State, Tuning
+from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays, Tuning, empty_state
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
@@ -70,14 +70,14 @@ def sampler_signature() -> tuple[Any, ...]:
     target = _example()
     one, two, three = (np.zeros((1,) * axes) for axes in (1, 2, 3))
     whole, wholes = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    world = World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, False, False, no_elimination(), 0, False)
+    world = World(two, whole, whole, one, one > 0, 1, 1, 0.5, 0, 0, 0, False, False, no_elimination(), 0, False)
     layout = target.layout.copied()
     examples = (
         np.random.default_rng(0),
         world,
         layout,
         Data(three, one, one, two, proposal_log_likelihoods=0, log_density_and_gradient=0),
-        State(two, two, three, two, wholes, one, two, two, two),
+        empty_state(),
         Tuning(three, one, two, two > 0, two, two, three, one, three, one, whole),
         1,
         DrawArrays(three, three, two, three, wholes),

@@ -4,13 +4,16 @@
 are called by address (`function_pointers`): a sampler is compiled once for all of them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from manymotives.jit import compiled, inner
 from manymotives.planning.blocks import EPSILON, FORBIDDEN
 from manymotives.planning.factor_lanes import FEWEST, adjoint_lanes, plan_lanes
 from manymotives.planning.factors import adjoint_by_factors, plan_by_factors
-from manymotives.planning.kernels import adjoint_batch, plan_batch, sparse_sweep
+from manymotives.planning.function_pointers import call
+from manymotives.planning.kernels import adjoint_batch, sparse_sweep
 from manymotives.planning.problem import LIMIT
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.updates import adjoint_by_updates, plan_by_updates
@@ -27,23 +30,26 @@ RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
 def plan_batches(world, plans, is_soft, count):
     """Optimal plans of whole batches, started from the policies that were optimal before."""
     count = _fill_lanes(plans, count)
-    begin, limit = np.int64(0), np.int64(LIMIT)  # not as literals, for which `plan_batch` would be compiled again
-    plan_batch(
-        world.transitions,
-        world.forbidden,
-        plans.rewards,
-        plans.temperature[: count if is_soft else 0],
-        plans.ratio[: count if world.discount == 1.0 else 0],
-        plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
-        3 + world.num_states // 6,
-        limit,
-        begin,
-        count,
-        plans.q,
-        plans.value,
-        plans.actions,
-        plans.residual,
-        plans.solves,
+    begin, limit = np.int64(0), np.int64(LIMIT)  # as numbers, not as literals, which are types of their own
+    call(
+        world.batch_planner,
+        (
+            world.transitions,
+            world.forbidden,
+            plans.rewards,
+            plans.temperature[: count if is_soft else 0],
+            plans.ratio[: count if world.discount == 1.0 else 0],
+            plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
+            3 + world.num_states // 6,
+            limit,
+            begin,
+            count,
+            plans.q,
+            plans.value,
+            plans.actions,
+            plans.residual,
+            plans.solves,
+        ),
     )
     for n in range(count):
         largest = 1.0
@@ -51,6 +57,13 @@ def plan_batches(world, plans, is_soft, count):
             largest = max(largest, abs(plans.value[n, s]))
         if not plans.residual[n] <= RESIDUAL * largest:
             plans.residual[n] = np.inf
+
+
+def batch_arguments(world: Any, plans: Any) -> tuple[Any, ...]:
+    """Examples of what `plan_batches` hands to `plan_batch`."""
+    whole = 3 + world.num_states // 6, LIMIT, 0, len(plans.q)
+    given = plans.rewards, plans.temperature, plans.ratio, plans.actions, *whole
+    return world.transitions, world.forbidden, *given, plans.q, plans.value, plans.actions, plans.residual, plans.solves
 
 
 @inner

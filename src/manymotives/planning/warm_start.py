@@ -22,11 +22,13 @@ from manymotives.planning.elimination import Elimination, elimination_of, no_eli
 from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT
 from manymotives.planning.finite_horizon_kernels import adjoint_ahead, plan_again_ahead
 from manymotives.planning.function_pointers import address_of, call
+from manymotives.planning.kernels import plan_batch
 from manymotives.planning.planners import (
     adjoint_all_by_factors,
     adjoint_all_by_sweeps,
     adjoint_all_by_updates,
     adjoint_batches,
+    batch_arguments,
     plan_all_by_factors,
     plan_all_by_sweeps,
     plan_all_by_updates,
@@ -59,6 +61,7 @@ class World(NamedTuple):
     discount: float
     planner: int  # the address of what fills plans (`planners`)
     adjoint_solver: int  # the address of its adjoint
+    batch_planner: int  # the address of `kernels.plan_batch`, where plans are made in batches
     by_updates: bool
     by_factors: bool
     elimination: Elimination  # read where plans are made by factors
@@ -128,6 +131,7 @@ def world_of(
         discount=discount,
         planner=0,
         adjoint_solver=0,
+        batch_planner=0,
         by_updates=by_updates,
         by_factors=elimination.order.size > 0,
         elimination=elimination,
@@ -141,6 +145,8 @@ def with_planner(world: World) -> World:
     """The same with the addresses of the functions that plan in it, which are compiled here, if need be."""
     plans = empty_plans(world, WIDTH, 1)
     planner, adjoint_solver = planners_of(world)
+    if planner is plan_batches:
+        world = world._replace(batch_planner=address_of(plan_batch, *batch_arguments(world, plans)))
     return world._replace(
         planner=address_of(planner, world, plans, False, 1),
         adjoint_solver=address_of(adjoint_solver, world, plans, plans.q, plans.q, plans.value, 1),

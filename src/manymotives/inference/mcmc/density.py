@@ -174,8 +174,13 @@ def log_density_and_gradient(world, layout, data, workspace, hyper_z, task_z):
 
 
 @inner
-def evaluate_again(layout, workspace, hyper_z, task_z):
+def evaluate_again(layout, data, workspace, hyper_z, task_z):
     """The same where u is unchanged: the log-likelihoods in `workspace` and their gradients in u are used again."""
+    call(data.log_density_again, (layout, workspace, hyper_z, task_z))
+
+
+@compiled
+def log_density_again(layout, workspace, hyper_z, task_z):
     _transform(layout, workspace, hyper_z, task_z)
     _add_likelihood(layout, workspace)
 

@@ -182,8 +182,9 @@ def _choose(rng, layout, state, as_is, swapped, weights, sums, d, e):
     """Draw an order of each population, then of each of its tasks, in the new environment."""
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
-    plans, proposed, proposed_z, found, _ = as_is
-    other_plans, other_proposed, other_z, other_found, _ = swapped
+    plans, proposed, proposed_z, found = as_is.plans, as_is.proposed, as_is.proposed_z, as_is.found
+    other_plans, other_proposed = swapped.plans, swapped.proposed
+    other_z, other_found = swapped.proposed_z, swapped.found
     group_size = layout.group_size
     is_scaled = is_location_scale(layout.families[d])  # all rewards are of one family
     before, after = np.empty((len(layout.families), 2)), np.empty((len(layout.families), 2))

@@ -23,7 +23,7 @@ import numpy as np
 
 from manymotives.families import BETA, draw, is_location_scale, location, log_kernel, natural, standardised
 from manymotives.inference.mcmc.collapsed import collapsed_update
-from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
+from manymotives.inference.mcmc.density import density_workspace, log_density_again, log_density_and_gradient
 from manymotives.inference.mcmc.hamiltonian import population_trajectories, start_trajectories, task_trajectories
 from manymotives.inference.mcmc.interweaving import interweave
 from manymotives.inference.mcmc.populations import (
@@ -43,7 +43,7 @@ from manymotives.inference.mcmc.proposals import (
     proposal_workspace,
     start_proposals,
 )
-from manymotives.inference.mcmc.state import Data
+from manymotives.inference.mcmc.state import Data, empty_state
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
@@ -53,7 +53,7 @@ from manymotives.models.likelihood import (
     weights_workspace,
 )
 from manymotives.models.target import Target
-from manymotives.planning.function_pointers import address_of
+from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import World
 
@@ -73,6 +73,12 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
         workspace = density_workspace(world, layout, target.num_tasks, target.num_groups)
         given = world, layout, data, workspace, workspace.hyper, workspace.tasks
         data = data._replace(log_density_and_gradient=address_of(log_density_and_gradient, *given))
+        if is_hamiltonian:
+            again = layout, workspace, workspace.hyper, workspace.tasks
+            data = data._replace(
+                log_density_again=address_of(log_density_again, *again),
+                start_trajectories=address_of(start_trajectories, world, layout, data, empty_state(), workspace),
+            )
     return data
 
 
@@ -117,7 +123,7 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
                 for g in range(len(state.hyper)):
                     draw_population(rng, layout, state, g)
                     draw_totals(rng, layout, state, g)
-            start_trajectories(world, layout, data, state, hmc_workspace)
+            call(data.start_trajectories, (world, layout, data, state, hmc_workspace))
             task_trajectories(rng, world, layout, data, state, tuning, longest, hmc_workspace, acceptance)
             if has_population:
                 population_trajectories(
