@@ -19,7 +19,7 @@ from manymotives.inference.mcmc.density import (
     noncentred_draws,
 )
 from manymotives.inference.mcmc.sweeps import data_of
-from manymotives.planning.warm_start import world_of
+from manymotives.planning.warm_start import with_planner, world_of
 from places import HOUSE
 
 RNG = np.random.default_rng(3)
@@ -101,7 +101,7 @@ def test_gradients_are_those_of_the_density(name):
     """In every coordinate, against finite differences; with dense and with sparse transitions."""
     target, data, workspace = bound(name)
     layout, worlds = target.layout, [world_of(HOUSE)]
-    worlds.append(worlds[0]._replace(transitions=np.empty((0, 0))))
+    worlds.append(with_planner(worlds[0]._replace(transitions=np.empty((0, 0)))))
     rng = np.random.default_rng(5)
     hyper_z = 0.7 * rng.normal(size=(target.num_groups, target.num_hyper))
     task_z = 0.7 * rng.normal(size=(target.num_tasks, target.num_coordinates))

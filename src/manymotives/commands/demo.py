@@ -10,6 +10,7 @@ from rich.table import Table
 
 from manymotives.commands.common import Speaker
 from manymotives.demo import simulated_field
+from manymotives.fitting.compilation import SECONDS
 
 
 def demo(
@@ -26,7 +27,7 @@ def demo(
     console.print(
         f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
         "to be in some places more than in others; from the steps alone we infer where. (The first time, "
-        "compiling takes most of a minute.)",
+        f"compiling takes about {SECONDS} s.)",
         soft_wrap=True,
     )
     result = simulated_field(tasks=tasks, steps=steps, seed=seed)

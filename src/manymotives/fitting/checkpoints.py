@@ -56,6 +56,7 @@ def fit_in_blocks(
     if posterior is not None and _is_finished(posterior, method):
         return posterior
     shown = progress if isinstance(progress, Progress) else Progress(progress)
+    run.compile(shown)
     if not _goes_on(method):
         run.advance(method.draws, shown)
         posterior = _marked(run.posterior(), method, identity)
@@ -189,6 +190,7 @@ def _is_finished(posterior: Posterior, method: Any) -> bool:
 
     Mixing is looked at after every `draws` only, as `fit` does, or a run would end elsewhere if it were cut elsewhere.
     """
+    run.compile(shown)
     if not _goes_on(method):
         return True
     made, rounds = _made(posterior), getattr(method, "max_rounds", 1)
