@@ -190,7 +190,6 @@ def _is_finished(posterior: Posterior, method: Any) -> bool:
 
     Mixing is looked at after every `draws` only, as `fit` does, or a run would end elsewhere if it were cut elsewhere.
     """
-    run.compile(shown)
     if not _goes_on(method):
         return True
     made, rounds = _made(posterior), getattr(method, "max_rounds", 1)
