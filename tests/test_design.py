@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.assessment.information import expected_information, groups_of
 from oracle_design import information, information_about_difference, motives, path_probabilities, policies
 
@@ -174,7 +175,7 @@ def test_estimates_scatter_around_brute_force_as_their_errors_say(contrast):
     for name, is_right in (("fork", True), ("slippery", False)):
         z = (rows["information"] - truth[name]) / rows["error"]
         p_value = 2 * min(stats.chi2.sf((z**2).sum(), len(z)), stats.chi2.cdf((z**2).sum(), len(z)))
-        assert (p_value > 1e-3) == is_right, (name, p_value)
+        assert (p_value > SIGNIFICANCE) == is_right, (name, p_value)
 
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor(2), pytest.param(2, marks=pytest.mark.long)])

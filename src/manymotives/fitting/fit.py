@@ -62,6 +62,7 @@ def fit(
     if start is not None:
         run.resume(start)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    run.compile(bar)
     run.advance(run.method.draws, bar)
     return run.posterior(_until_mixed(run, bar) if start is None else None)
 
