@@ -135,6 +135,13 @@ def design(
         draws (6.9 nats for 1000), and those on a contrast log 10, as it is put into ten groups.
     seed
         Another number, other draws.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Design
+        The `table` of candidates, most informative first; `best`, `sequence` where there are rounds, `can_tell`.
     """
     numbers = (("steps", steps, 1), ("episodes", episodes, 1), ("rounds", rounds, 1), ("draws", draws, FEWEST))
     for word, value, least in numbers:

@@ -238,6 +238,12 @@ def identifiability(
         False where transitions are not known: then only what holds in every environment counts.
     depth
         How many steps ahead agents look. None: for ever.
+
+    Returns
+    -------
+    Identifiability
+        `directions` that change no choice, `groups` of states that can be compared, `can_show(state, other)` and
+        `reduced(rewards)`.
     """
     check_known(environment)
     if on not in ("state", "state_action"):
