@@ -55,8 +55,8 @@ def fit(
     progress
         Show a bar where somebody can watch. Ctrl-C stops, with the draws made so far.
     start
-        A posterior of the same model and data to go on from: the result has its draws and one more round of them, as if
-        all had been made in one run.
+        A posterior of the same model and data to resume from: the result has its draws and one more round of them, as
+        if all had been made in one run.
 
     Returns
     -------

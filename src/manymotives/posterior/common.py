@@ -119,6 +119,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
 
     @property
     def tasks(self) -> tuple[Label, ...]:
+        """Names of the tasks."""
         return tuple(json.loads(self.data.attrs["tasks"]))
 
     @cached_property
