@@ -151,6 +151,13 @@ def design(
         scheduler; or any `concurrent.futures.Executor`. The numbers are the same.
     store
         A file that keeps what is finished, from which an interrupted call resumes.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Design
+        The `table` of candidates, most informative first; `best`, `sequence` where there are rounds, `can_tell`.
     """
     numbers = (("steps", steps, 1), ("episodes", episodes, 1), ("rounds", rounds, 1), ("draws", draws, FEWEST))
     for word, value, least in numbers:
