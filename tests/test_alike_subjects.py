@@ -13,6 +13,7 @@ import pytest
 
 import manymotives as mm
 from cases import seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference.mcmc.chains import MarkovChain
 from manymotives.inference.mcmc.consistency import InconsistentChainError, check_consistent, is_standardised
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
@@ -103,7 +104,7 @@ PLACE = mm.worlds.Chain(states=3, discount=0.8)
 @pytest.mark.parametrize("scale", [1e-12, 0.01, 0.1])
 def test_narrow_populations_are_calibrated(scale):
     found = mm.calibrate(narrow(scale), PLACE, PATIENT, seeds=seeds_from(31, 500), **SIZE)
-    assert found.p_value > 0.01 / 3, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ draw is the same motive: states with one name have one reward, or features have 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,11 @@ class Beliefs:
     @property
     def num_draws(self) -> int:
         return len(self.temperature)
+
+    def only(self, name: Label) -> "Beliefs":
+        """The same draws, of one environment."""
+        one: Any = {word: {name: getattr(self, word)[name]} for word in ("environments", "rewards", "spread")}
+        return replace(self, **one)
 
     def log_policies(self, name: Label) -> np.ndarray:
         """log π(a|s) [N, S, A] in an environment under each draw; 0 where an action does not exist."""

@@ -123,6 +123,8 @@ def profile(
 
     Parameters
     ----------
+    model, environment, demonstrations
+        As for `fit`.
     parameter
         "discount", "depth", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
         Or "weight:NAME", the weight of a feature, with criterion="likelihood".
@@ -132,6 +134,16 @@ def profile(
     criterion
         "evidence": all else is integrated out, by a normal approximation around its mode. "likelihood": all else is
         maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
+    seed
+        As for `fit`.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Profile
+        The `table` of values with how well each explains choices, the `interval` that is about as good as the best, and
+        whether the number is `identified`.
     """
     values = _checked(model, parameter, grid, criterion)
     place: Environment = environment_of(environment)

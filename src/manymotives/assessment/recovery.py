@@ -101,6 +101,10 @@ def recover(
 
     Parameters
     ----------
+    model
+        What experiments are simulated from, and fitted with.
+    environment
+        What simulated subjects act in, or several by name.
     tasks
         How many subjects there are; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), where
         these should not come from the model's prior. Where the model has covariates, subjects are those of their table,
@@ -116,6 +120,13 @@ def recover(
         each of them recovered.
     executor, store
         Who computes the others, and a file that keeps what is finished, as in `calibrate`.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Recovery
+        Truth beside estimates: `table`, `correlation`, `coverage`.
     """
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"recover needs a RewardPolicyModel(...), not a {type(model).__name__}.")

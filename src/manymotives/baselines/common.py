@@ -20,7 +20,21 @@ from manymotives.posterior.labelling.common import names_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What a baseline found."""
+    """What a baseline found.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    policies
+        π(a|s), (task, state, action); the first action stands in where an episode has ended.
+    rewards
+        (task, state[, action]) where the method infers them, else None.
+    details
+        What else the method can tell, labelled.
+    warnings
+        What a careful statistician would tell you.
+    """
 
     method: str
     policies: xr.DataArray  # π(a|s), (task, state, action); the first action stands in where an episode has ended

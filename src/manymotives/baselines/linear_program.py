@@ -40,6 +40,8 @@ def linear_program(
 
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     penalty
         λ, as a share of the smallest λ at which nothing is left of the reward (that one is in
         `details["largest_penalty"]`; between 0 and 1 the same number means the same whatever the size of values). Small
@@ -52,6 +54,11 @@ def linear_program(
         In that case, the reward for which the margins fall short by the least in all.
     features, on
         φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a reward of its own.
+
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations)
     basis = checked_features(environment, features, on)

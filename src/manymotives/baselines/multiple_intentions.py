@@ -44,8 +44,13 @@ def multiple_intentions(
 ) -> Result:
     """What each group of tasks wants, and who belongs to which.
 
+    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are what is wanted, the
+    commonest first. `rewards` of a task are their average by its responsibilities, `policies` optimal for that.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     intentions
         I: how many rewards there are; 2 unless told, or 1 where there is a single task.
     choice
@@ -58,8 +63,10 @@ def multiple_intentions(
     seed
         Of the starts.
 
-    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are what is wanted, the
-    commonest first. `rewards` of a task are their average by its responsibilities, `policies` optimal for that.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, seed=seed, may_pool=False)
     basis = checked_features(environment, features, on)

@@ -47,8 +47,14 @@ def mwal(
 ) -> Result:
     """The mixture of policies that does best against the least favourable weights, as one stationary policy a task.
 
+    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
+    with `details["mixture_weights"]`. `details["advantage"]` is its least min_k μ_k(ψ) − μ_k(demonstrator);
+    `details["gap"]`, at most `details["bound"]`, how much more the best mixture could have.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     iterations
         T: rounds of the game, one plan each.
     features, on
@@ -58,9 +64,10 @@ def mwal(
     smoothing
         Choices imagined for every available action when the demonstrator's policy is estimated.
 
-    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
-    with `details["mixture_weights"]`. `details["advantage"]` is its least min_k μ_k(ψ) − μ_k(demonstrator);
-    `details["gap"]`, at most `details["bound"]`, how much more the best mixture could have.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)

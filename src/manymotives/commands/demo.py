@@ -10,6 +10,7 @@ from rich.table import Table
 
 from manymotives.commands.common import Speaker
 from manymotives.demo import simulated_field
+from manymotives.fitting.compilation import SECONDS
 
 
 def demo(
@@ -25,8 +26,8 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     console.print(
         f"{tasks} simulated subjects walk in an open field of 3 × 3 places, {steps} steps each. Each of them "
-        "prefers some places to others, and we infer which from the steps alone. (Compilation takes about a "
-        "minute the first time.)",
+        "prefers some places to others, and we infer which from the steps alone. (Compilation takes about "
+        f"{SECONDS} s, and only the first time.)",
         soft_wrap=True,
     )
     result = simulated_field(tasks=tasks, steps=steps, seed=seed)

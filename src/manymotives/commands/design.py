@@ -8,6 +8,7 @@ import typer
 from manymotives.assessment.design import design as ranked
 from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.several import read_environments
+from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
@@ -53,6 +54,9 @@ def design(
     rounds: Annotated[int, typer.Option(help="Number of candidates to choose, one after the other.", min=1)] = 1,
     draws: Annotated[int, typer.Option(help="Number of motives drawn from the run.", min=100)] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the simulated choices.", min=0)] = 0,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    store: StoreOption = None,
     out: Annotated[Path | None, typer.Option(help="File for the ranking as a table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,6 +84,8 @@ def design(
             task=None if task is None else _named(task, posterior.tasks, "--task"),
             draws=draws,
             seed=seed,
+            executor=executor_of(workers, scheduler),
+            store=store,
             progress=Logged(not as_json),
         )
         if out is not None:

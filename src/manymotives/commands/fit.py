@@ -22,7 +22,7 @@ from manymotives.commands.motives import lines as lines_of_motives
 from manymotives.commands.outputs import announcer, check_out, left
 from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, fit_in_blocks
-from manymotives.fitting.compilation import is_compiled
+from manymotives.fitting.compilation import SECONDS, is_compiled
 from manymotives.fitting.run import Run
 from manymotives.inference.progress import Progress, Quiet
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
@@ -290,7 +290,7 @@ def fit(
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
             return
         if isinstance(chosen_method, inference.HMC) and not is_compiled():
-            speaker.say("Compiling, which takes about a minute and happens only the first time.")
+            speaker.say(f"Compiling, once: about {SECONDS} s.")
         began = time.monotonic()
         posterior = fit_in_blocks(
             Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed),

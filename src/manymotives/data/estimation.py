@@ -38,10 +38,17 @@ def estimate_environment(
 
     Parameters
     ----------
+    demonstrations
+        What everybody did.
     discount
         γ: data do not tell it.
     terminal
         States known to end an episode.
+
+    Returns
+    -------
+    Estimate
+        `environment`, and the `demonstrations` that it can explain.
     """
     states, actions = demonstrations.states, demonstrations.actions
     counts = demonstrations.transition_counts()

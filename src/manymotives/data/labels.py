@@ -72,3 +72,12 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     known = ", ".join(quoted(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
     plural = "" if len(unknown) == 1 else "s"
     return f"unknown {what}{plural} {', '.join(listed)}{more}. The {what}s are {known}."
+
+
+def sorted_labels(column: pd.Series) -> tuple[Label, ...]:
+    """The different names in a column, sorted."""
+    names = checked_labels(list(pd.unique(column.dropna())), column.nunique(), "name")
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:  # names of several types have no order of their own
+        return tuple(sorted(names, key=str))

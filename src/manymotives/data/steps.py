@@ -181,3 +181,12 @@ def _as_times(column: pd.Series, name: str) -> pd.Series:
         return pd.to_datetime(column, utc=True).dt.tz_localize(None)
     except (ValueError, OverflowError):
         return column
+
+
+def distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
+    size = int(second.max()) + 2
+    keys, where = np.unique(
+        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
+    )  # as one number: fast
+    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()

@@ -36,7 +36,20 @@ class PredictiveCheck:
 
 
 def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> PredictiveCheck:
-    """Observed choices beside choices that the posterior would make in the same states."""
+    """Observed choices beside choices that the posterior would make in the same states.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    seed
+        Of the replications.
+
+    Returns
+    -------
+    PredictiveCheck
+        `p_value` of the whole; tables of `subjects`, `states` and `shares`.
+    """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     policies = sample.policies
     if policies is None:

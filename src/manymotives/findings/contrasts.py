@@ -15,6 +15,18 @@ def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
     """`posterior.contrast` of every covariate, one after the other, with a column `contrast` that names the two values.
 
     Factors: every level against the first. Numbers: one standard deviation above their mean against the mean.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    level
+        Probability of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        Tidy, with a row for each contrast and quantity.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(

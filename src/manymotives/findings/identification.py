@@ -76,6 +76,12 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
         What has a reward, one for each name: "state" or "state_action". Of a posterior, its model says it.
     reward
         A `GaussianReward(features=…)` where rewards are weighted sums of features.
+
+    Returns
+    -------
+    Identification
+        How many directions are `hidden` in each environment and in all together; `groups` of names that can be
+        compared.
     """
     visited, depth = None, None
     if isinstance(environments, Posterior):
@@ -117,6 +123,20 @@ def contraction(posterior: Posterior, method: Method | None = None, *, seed: int
     One row for each name of a state (weights of features where rewards are made of them): `prior_sd`, `sd_without_…`
     each environment, by a fit to the choices in the others, and `sd`. Rewards are measured from their average over
     names; over tasks, the root mean square.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    method
+        For the fits without each environment. None: that of the posterior.
+    seed
+        Of these fits.
+
+    Returns
+    -------
+    DataFrame
+        A row for each name of a state, or each feature.
     """
     union = posterior.environment
     if not isinstance(union, Environments) or len(union.members) < 2:

@@ -74,7 +74,19 @@ def sample_of(
 ) -> Sample:
     """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200.
 
-    `on_planned` is told how many of them are planned for, as it goes.
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    draws
+        At most so many. None: as many as can be planned for in about half a minute.
+    on_planned
+        A function that is told how many are planned for.
+
+    Returns
+    -------
+    Sample
+        Draws with their plans, for `similarity` and `predictive_check`.
     """
     check_one_motive(posterior)
     if draws is None:

@@ -56,6 +56,7 @@ def fit_in_blocks(
     if posterior is not None and _is_finished(posterior, method):
         return posterior
     shown = progress if isinstance(progress, Progress) else Progress(progress)
+    run.compile(shown)
     if not _goes_on(method):
         run.advance(method.draws, shown)
         posterior = _marked(run.posterior(), method, identity)

@@ -55,13 +55,19 @@ def fit(
     progress
         Show a bar where somebody can watch. Ctrl-C stops, with the draws made so far.
     start
-        A posterior of the same model and data to go on from: the result has its draws and one more round of them, as if
-        all had been made in one run.
+        A posterior of the same model and data to resume from: the result has its draws and one more round of them, as
+        if all had been made in one run.
+
+    Returns
+    -------
+    Posterior
+        Labelled draws, and what follows from them; of the kind that belongs to the model.
     """
     run = Run(model, environment, demonstrations, method, seed=seed)
     if start is not None:
         run.resume(start)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    run.compile(bar)
     run.advance(run.method.draws, bar)
     return run.posterior(_until_mixed(run, bar) if start is None else None)
 
@@ -85,7 +91,18 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since."""
+    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+
+    Returns
+    -------
+    Posterior
+        The same as when it was saved.
+    """
     if not Path(path).is_file():
         raise InputError(f"there is no file {str(path)!r}.")
     data, has_checksum = read_tree(path)

@@ -68,10 +68,13 @@ class Run:
         check_state(arrays, self.target)
         self.start, self.state = start, replace(self.state, arrays=arrays)
 
+    def compile(self, progress: Progress) -> None:
+        """Compile what the method needs, if that has never been done on this machine."""
+        if isinstance(self.method, HMC) and self.method.device is None:
+            compile_first(progress.separate())
+
     def advance(self, draws: int, progress: Progress) -> None:
         """So many draws more, of each chain."""
-        if isinstance(self.method, HMC) and self.method.device is None:
-            compile_first()
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 

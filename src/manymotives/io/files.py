@@ -42,7 +42,20 @@ def read_environment(
     terminal: Sequence[Label] = (),
     start: Any = None,
 ) -> Environment:
-    """An environment from a long table on disk; see `Environment.from_frame`."""
+    """An environment from a long table on disk; see `Environment.from_frame`.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    discount, state, action, next_state, probability, terminal, start
+        As for `Environment.from_frame`.
+
+    Returns
+    -------
+    Environment
+        What the file says.
+    """
     table = read_table(path, names=[[*_each(state), *_each(next_state)], _each(action)], others=[probability])
     with rows_of(path, table):
         return Environment.from_frame(
@@ -72,6 +85,18 @@ def read_demonstrations(
     """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    environments, task, state, action, episode, step, next_state, environment
+        As for `Demonstrations.from_frame`.
+
+    Returns
+    -------
+    Demonstrations
+        What the file says.
     """
     is_given = environments is not None or environment is not None
     given, where = environment_and_column(environments, environment, columns_in(path)[0] if is_given else ())
@@ -113,9 +138,20 @@ def read_features(
 
     Parameters
     ----------
+    path
+        A CSV or Parquet file.
+    environment
+        Whose states (and actions) the rows are of.
+    state, action
+        Columns with names of states and of actions. `action=None`: features of states.
     known_only
         Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
         their number.
+
+    Returns
+    -------
+    DataArray
+        (state, feature), or (state, action, feature).
     """
     several = environment if isinstance(environment, Environments) else None
     where = environment_name_column(columns_in(path)[0], Path(path).name) if several is not None else None

@@ -16,6 +16,18 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
     Gymnasium marks transitions that end an episode. A state that is only ever entered that way becomes terminal. If
     the same state can also be entered and lived in, endings there lead to an extra terminal state instead, named
     "end". Rewards are the expected reward of each pair; terminal states add nothing to it.
+
+    Parameters
+    ----------
+    environment
+        A Gymnasium environment with a table of transitions, or its name, such as "FrozenLake-v1".
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        States and actions are numbers, as in Gymnasium.
     """
     if isinstance(environment, str):
         try:

@@ -53,6 +53,26 @@ class Softmax(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
+        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+
+        Parameters
+        ----------
+        environment
+            Where they choose.
+        rewards
+            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+        on
+            "state" or "state_action": what the rewards lie on.
+        discount
+            A number, or one for each reward. None: the environment's.
+        depth
+            How many steps ahead they look. None: for ever.
+
+        Returns
+        -------
+        ndarray
+            π(a|s) [..., S, A]; a JAX array where rewards are one.
+        """
         temperature, lapse = _numbers(self)
         q = reliable_plan(environment, rewards, on=on, discount=discount, depth=depth).q
         xp: Any = jnp if isinstance(q, jax.Array) else np
@@ -85,6 +105,26 @@ class SoftOptimal(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
+        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+
+        Parameters
+        ----------
+        environment
+            Where they choose.
+        rewards
+            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+        on
+            "state" or "state_action": what the rewards lie on.
+        discount
+            A number, or one for each reward. None: the environment's.
+        depth
+            How many steps ahead they look. None: for ever.
+
+        Returns
+        -------
+        ndarray
+            π(a|s) [..., S, A]; a JAX array where rewards are one.
+        """
         temperature, lapse = _numbers(self)
         how: Any = {"inverse_temperature": temperature, "discount": discount, "depth": depth}
         found = reliable_plan(environment, rewards, on=on, **how)

@@ -41,7 +41,13 @@ class ExponentialOptimality(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class UniformOptimality(Recorded):
-    """Any gap up to `upper` is as likely as any other; larger ones are impossible."""
+    """Any gap up to `upper` is as likely as any other; larger ones are impossible.
+
+    Parameters
+    ----------
+    upper
+        The largest gap.
+    """
 
     upper: float
 

@@ -35,7 +35,20 @@ class Prior(Recorded):
         return any(isinstance(value, Prior) for value in self.parameters)
 
     def draw(self, shape: Any, *, seed: int = 0) -> np.ndarray:
-        """Independent draws, from a prior whose parameters are numbers."""
+        """Independent draws, from a prior whose parameters are numbers.
+
+        Parameters
+        ----------
+        shape
+            How many: a number, or the shape of the array.
+        seed
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        ndarray
+            Draws, of this shape.
+        """
         if self.is_nested:
             raise InputError(f"{quoted(self)} has priors as parameters. Draw from those first.")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -50,7 +63,13 @@ class Prior(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class Gamma(Prior):
-    """Positive, with mean shape / rate: rate, never scale."""
+    """Positive, with mean shape / rate: rate, never scale.
+
+    Parameters
+    ----------
+    shape, rate
+        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    """
 
     shape: Any
     rate: Any
@@ -62,7 +81,14 @@ class Gamma(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Beta(Prior):
-    """Between 0 and 1, with mean alpha / (alpha + beta)."""
+    """Between 0 and 1, with mean alpha / (alpha + beta).
+
+    Parameters
+    ----------
+    alpha, beta
+        Of the distribution: so many imagined successes and failures. A number (or one for each component), which is
+        then known; or a prior, and it is inferred.
+    """
 
     alpha: Any
     beta: Any
@@ -74,7 +100,15 @@ class Beta(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Normal(Prior):
-    """Any real number; `scale` is the standard deviation."""
+    """Any real number; `scale` is the standard deviation.
+
+    Parameters
+    ----------
+    mean
+        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    scale
+        Its standard deviation, likewise.
+    """
 
     mean: Any
     scale: Any
@@ -86,7 +120,14 @@ class Normal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class HalfNormal(Prior):
-    """The absolute value of a Normal(0, scale)."""
+    """The absolute value of a Normal(0, scale).
+
+    Parameters
+    ----------
+    scale
+        Standard deviation of the normal distribution that is cut at 0. A number (or one for each component), which is
+        then known; or a prior, and it is inferred.
+    """
 
     scale: Any
 
@@ -97,7 +138,15 @@ class HalfNormal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class LogNormal(Prior):
-    """exp of a Normal(mean, scale): the median is exp(mean)."""
+    """exp of a Normal(mean, scale): the median is exp(mean).
+
+    Parameters
+    ----------
+    mean
+        Of the logarithm. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    scale
+        Standard deviation of the logarithm, likewise.
+    """
 
     mean: Any
     scale: Any

@@ -29,6 +29,8 @@ RESIDUAL = HalfNormal(scale=0.5)  # of τ: half a unit of log-odds is much for w
 class DirichletReward(Recorded):
     """Rewards are shares of one unit: not negative, summing to one over states or pairs (paper, section 3.2).
 
+    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
+
     Parameters
     ----------
     concentration
@@ -37,8 +39,6 @@ class DirichletReward(Recorded):
         of which every reward on the simplex is equally likely.
     on
         "state" or "state_action".
-
-    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
     """
 
     concentration: Any = Gamma(shape=1.0, rate=1.0)
@@ -67,15 +67,15 @@ class DirichletReward(Recorded):
 class BetaReward(Recorded):
     """Rewards are numbers between 0 and 1, independent of each other (the authors' earlier prior).
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
+    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
+
     Parameters
     ----------
     alpha, beta
         Of each state's (or pair's) Beta distribution: numbers, arrays, or priors.
     on
         "state" or "state_action".
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
-    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
     """
 
     alpha: Any = Gamma(shape=2.0, rate=1.0)
@@ -103,6 +103,9 @@ class BetaReward(Recorded):
 class GaussianReward(Recorded):
     """Rewards are weighted sums of features, the weights normal; negative rewards are ordinary.
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
+    otherwise: rewards are then in units of log-odds.
+
     Parameters
     ----------
     features
@@ -122,9 +125,6 @@ class GaussianReward(Recorded):
         With features: whether each state (or available pair) also has a reward of its own on top of them, Normal(0, τ)
         with one τ for all. True: τ ~ HalfNormal(scale=0.5); or a prior of τ; or a number. So features say what is
         general, and the residual the rest, as little as the data ask for.
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
     """
 
     features: Any = None

@@ -45,6 +45,9 @@ class Eigenvectors(NamedTuple):
 class SmoothReward(Recorded):
     """Rewards on states that are alike in neighbouring states, by as much as the data say.
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
+    otherwise: rewards are then in units of log-odds.
+
     Parameters
     ----------
     scale
@@ -63,9 +66,6 @@ class SmoothReward(Recorded):
     graph
         Which states are neighbours: a symmetric array [S, S] of weights, dense or sparse. None: those between which
         some action leads with positive probability, with weight 1.
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
     """
 
     scale: Any = HalfNormal(scale=1.0)

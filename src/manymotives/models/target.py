@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from manymotives import families
+from manymotives.by_reference import by_reference
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
@@ -35,6 +36,7 @@ LARGEST_LOG = 708.0  # of what can be written down as a positive and finite numb
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
 
+@by_reference
 class ParameterLayout(NamedTuple):
     """The parameter layout: the family of each coordinate and where its parameters come from, for compiled loops."""
 

@@ -43,6 +43,10 @@ def loss_matrix(
     environment
         An `Environment`; or a `DynamicsBelief`: V^π is then E V^π under it, and V* the most that a memoryless policy
         found is worth (docs/unknown-dynamics.md).
+    policies
+        π(a|s) [K, S, A].
+    rewards
+        [N, S] or [N, S, A].
     on
         "state", or "state_action" with rewards [N, S, A].
     scale_free
@@ -50,6 +54,11 @@ def loss_matrix(
         reward that hardly differs between states makes every policy nearly optimal; on this scale it does not.
     environments, seed
         Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
+
+    Returns
+    -------
+    ndarray
+        max_s V*(s) − V^π(s), [K, N].
     """
     belief = environment if isinstance(environment, DynamicsBelief) else None
     known = environment.mean if isinstance(environment, DynamicsBelief) else environment

@@ -12,7 +12,20 @@ from manymotives.plots.common import COLOURS
 
 
 def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
-    """Truth against estimate, with 95 % intervals: what the experiment could show."""
+    """Truth against estimate, with 95 % intervals: what the experiment could show.
+
+    Parameters
+    ----------
+    recovery
+        What `mm.recover` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if axes is None:
         _, axes = plt.subplots(figsize=(5, 5), layout="constrained")
     table = recovery.table
@@ -31,6 +44,18 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     """How far the truth's ranks are from uniform: their distribution function less the diagonal, by quantity.
 
     Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
+
+    Parameters
+    ----------
+    calibration
+        What `mm.calibrate` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -50,7 +75,20 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
 
 
 def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
-    """How well each value of a number explains choices, less the best; above the line, about as well as that."""
+    """How well each value of a number explains choices, less the best; above the line, about as well as that.
+
+    Parameters
+    ----------
+    profile
+        What `mm.profile` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if axes is None:
         _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     table = profile.table
@@ -69,6 +107,20 @@ def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
     """Information to expect from each candidate, the most informative on top: two errors as a line, bounds as a bar.
 
     Filled points cannot be told from the best. At most so many candidates are shown.
+
+    Parameters
+    ----------
+    design
+        What `mm.design` returned.
+    most
+        How many candidates to show.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     table = design.table.head(most)
     if axes is None:

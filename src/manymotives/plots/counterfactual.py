@@ -18,9 +18,18 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
 
     Parameters
     ----------
+    found
+        What `posterior.counterfactual` returned.
     of
         "choice", the probability of each action in each state; "occupancy", the share of discounted time in each state;
         or "value", what each task gains, with the average of all on top.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if of not in ("choice", "occupancy", "value"):
         raise InputError(f'of must be "choice", "occupancy" or "value"; found {of!r}.')

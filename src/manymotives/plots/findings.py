@@ -23,6 +23,20 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
 
     Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward. Of more
     than 200 states, the 40 in which it chose most often.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    task
+        Its name. None: the first.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     check_one_motive(posterior)
     policies = posterior.policies()
@@ -58,6 +72,18 @@ def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -
     """Who resembles whom: tasks that want alike lie close together; colours and shapes are groups, where supported.
 
     The distance is what each would lose by the other's goals (see `mm.findings.similarity`); directions mean nothing.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or what `mm.findings.similarity` made of it.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     alike = posterior if isinstance(posterior, Similarity) else findings.similarity(posterior)
     if axes is None:
@@ -97,7 +123,20 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
 
 
 def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
-    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
+    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals.
+
+    Parameters
+    ----------
+    score
+        What `mm.score` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if not hasattr(score, "table"):
         raise InputError(f"score must be a result of mm.score; found {type(score).__name__}.")
     table = score.table
@@ -134,6 +173,18 @@ def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> 
     """Could the model have made these choices? Observed against expected share of every action in every state.
 
     Lines are where 95 % of replications lie; open red marks lie outside theirs.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or what `mm.findings.predictive_check` made of it.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     check = posterior if isinstance(posterior, PredictiveCheck) else findings.predictive_check(posterior)
     if axes is None:
@@ -154,7 +205,20 @@ def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> 
 
 
 def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior."""
+    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     learnt = findings.learning(posterior)
     rows = slice(1, None) if learnt.has_population else slice(None)
     cells = learnt.cells
@@ -174,7 +238,20 @@ def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 
 def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
+    """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     check_one_motive(posterior)
     if not hasattr(posterior, "inverse_temperatures"):
         raise InputError("this figure needs the posterior of a RewardPolicyModel.")

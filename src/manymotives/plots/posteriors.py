@@ -31,6 +31,8 @@ def rewards(
 
     Parameters
     ----------
+    posterior
+        What `fit` returned, or `load` read.
     truth
         True rewards [task, S], where they are known: diamonds.
     tasks
@@ -40,6 +42,11 @@ def rewards(
         on average over these tasks.
     canonical
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
+
+    Returns
+    -------
+    Figure
+        A new figure.
     """
     check_one_motive(posterior)
     if posterior.model.reward.on != "state":
@@ -113,7 +120,20 @@ def _most_and_least(posterior: Posterior, tasks: list[Label]) -> list[Label]:
 
 
 def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    """Which of the rewards of a set each task has: posterior probabilities, as a heat map.
+
+    Parameters
+    ----------
+    posterior
+        Of a `PolicyOptimalityModel` with a `RewardSet`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if isinstance(posterior, Posterior) and posterior.has_features:
         raise InputError(
             "mm.plots.weights shows which reward of a set each task has. For features use mm.plots.feature_weights."
@@ -135,7 +155,20 @@ def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 
 def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
+    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε.
+
+    Parameters
+    ----------
+    posterior
+        Of a `PolicyOptimalityModel`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
     tasks = losses["task"].values.tolist()
     position = np.arange(len(tasks))

@@ -16,6 +16,18 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
 
     Where fits did not converge, a dotted line beside the point goes from what power would be if all of them had said no
     to what it would be if they had said yes.
+
+    Parameters
+    ----------
+    found
+        What `mm.power` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")

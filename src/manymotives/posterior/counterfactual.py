@@ -91,8 +91,18 @@ class Counterfactual:
     def to_frame(self, of: str | None = None) -> pd.DataFrame:
         """A tidy table, a row for each quantity, task, state and action: before, after and difference, with intervals.
 
-        `of`: "task", "population" (the average of all tasks), or None for both. `identified` says whether choices could
-        determine the number after the change; where not, `prior_lower` and `prior_upper` are the prior's interval.
+        `identified` says whether choices could determine the number after the change; where not, `prior_lower` and
+        `prior_upper` are the prior's interval.
+
+        Parameters
+        ----------
+        of
+            "task", "population" (the average of all tasks), or None for both.
+
+        Returns
+        -------
+        DataFrame
+            Tidy: one row for each number.
         """
         if of not in (None, "task", "population"):
             raise InputError(f'of must be "task", "population" or None; found {of!r}.')
@@ -113,7 +123,17 @@ class Counterfactual:
     def paths(self, steps: int, episodes: int = 1, seed: int = 0) -> Demonstrations:
         """Simulated demonstrations of every task after the change, each episode under a draw of its own.
 
-        So they differ by what is not known of a task as well as by chance. Parameters as of `mm.simulate`.
+        So they differ by what is not known of a task as well as by chance.
+
+        Parameters
+        ----------
+        steps, episodes, seed
+            As for `mm.simulate`.
+
+        Returns
+        -------
+        Demonstrations
+            Of every task.
         """
         if steps < 1 or episodes < 1:
             raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")

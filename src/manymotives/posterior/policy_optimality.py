@@ -106,7 +106,13 @@ class PolicyOptimalityPosterior(Posterior):
         return mean.transpose("task", "state", ...).rename("reward")
 
     def predictive_policies(self) -> xr.DataArray:
-        """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior."""
+        """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action).
+        """
         return self._for_each_task(self.data["reward_set"].dataset["predictive_policy"]).rename("policy")
 
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
@@ -115,6 +121,18 @@ class PolicyOptimalityPosterior(Posterior):
         In another environment, if one is given: see `transfer`. Where transitions are not known, the best that was
         found under the belief: choices say nothing about them in this model, so the expected reward is still all that
         matters.
+
+        Parameters
+        ----------
+        environment
+            Another one, or several by name: see `transfer`. None: that of the fit.
+        features
+            Of that environment, where rewards are made of features.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action).
         """
         if self.belief is None or environment is not None:
             return super().policies(environment, features)
@@ -122,7 +140,18 @@ class PolicyOptimalityPosterior(Posterior):
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
+        """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
+
+        Parameters
+        ----------
+        seed
+            Another number, other subjects.
+
+        Returns
+        -------
+        Dataset
+            `reward` (chain, draw, state[, action]).
+        """
         drawn = self.data["posterior"].dataset
         if self.model.is_pooled:
             return drawn[["reward"]]

@@ -43,6 +43,11 @@ def report(
         True rewards [task, S] (or [task, S, A]) where they are known, as of simulated subjects: shown beside.
     counterfactual
         What `posterior.counterfactual` returned, or several of them: what would happen after a change.
+
+    Returns
+    -------
+    Path
+        Where the page was written.
     """
     if not isinstance(posterior, Posterior):
         raise InputError(f"posterior must be a result of mm.fit or mm.load; found {type(posterior).__name__}.")

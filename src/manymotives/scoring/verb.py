@@ -77,12 +77,21 @@ def score(
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
         models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
         it only switching?
+    seed
+        Of the folds and of the fits.
     executor
         Who fits: None, this process, one fit after another; a number of processes; the address of a Dask scheduler,
         such as "tcp://node1:8786"; or any `concurrent.futures.Executor`. Held-out episodes are a unit of work for each
         model and fold, held-out tasks one for each model. The scores are the same whoever computes them.
     store
         A file that keeps the result of every unit of work as it is finished: the same call resumes from it.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Score
+        `table`, a row for each model, from uniform choice upwards; `by_task`; `save()`.
     """
     hold_out, folds, first, own_past = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:

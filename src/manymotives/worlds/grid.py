@@ -29,10 +29,17 @@ def GridWorld(
     slip
         Probability of moving at a right angle instead, half of it to each side. A move into a wall or off the
         map stays in place.
+    discount
+        γ.
     rewards
         Reward of the cells drawn with each character, such as {"G": 1.0, "X": -1.0}; other cells have 0.
     terminal
         Characters whose cells end the episode, such as "GX".
+
+    Returns
+    -------
+    Environment
+        With coordinates, and its own reward where `rewards` are given.
     """
     if not 0 <= slip <= 1:
         raise InputError(f"slip must be a probability; found {slip}.")

@@ -9,6 +9,8 @@ from manymotives.errors import InputError
 class ModelBasedLearner:
     """Learns the transitions and the reward while it acts, and replans to convergence after every step.
 
+    It knows which actions exist where, and which states are terminal.
+
     Parameters
     ----------
     epsilon
@@ -19,8 +21,6 @@ class ModelBasedLearner:
         What it expects of a reward it has not seen, and for how many observations that counts.
     burn_in
         Steps at the beginning that are made but not recorded.
-
-    It knows which actions exist where, and which states are terminal.
     """
 
     epsilon: float = 0.01

@@ -79,6 +79,8 @@ def simulate(
 
     Parameters
     ----------
+    environment
+        What they act in, or several by name.
     rewards
         Of a `SwitchingAgent` one for each motive: [task, motive, S], [motive, S] for a single task.
     demonstrator
@@ -98,6 +100,11 @@ def simulate(
         that switches has the environment's.
     depth
         How many steps ahead they look, at every step anew. None: for ever, as a learner and an agent that switches do.
+
+    Returns
+    -------
+    Demonstrations
+        What each task did; with a `SwitchingAgent` also the true motive of each row.
     """
     if discount is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
         raise InputError(
