@@ -65,8 +65,8 @@ def parts_of_table(frame: Any, columns: dict[str, Column]) -> dict[str, Any]:
     if not np.isfinite(numbers).all():
         at = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise InputError(
-            f"column {quoted(columns['count'])}: {quoted(table['count'].iloc[at])} is not a number. Counts are, such "
-            "as 12."
+            f"column {quoted(columns['count'])}: {quoted(table['count'].iloc[at])} is not a number. Write a count, "
+            "such as 12."
         )
     states = list(dict.fromkeys([*table["state"], *table["next_state"]]))
     actions = list(dict.fromkeys(table["action"]))
