@@ -25,7 +25,7 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo docs test test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
+.PHONY: demo docs test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -37,6 +37,11 @@ docs: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-times: $(STAMP)
+	mkdir -p build
+	-$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --junitxml build/tests.xml
+	$(BIN)/python tests/times_by_file.py build/tests.xml
 
 test-long: $(STAMP)
 	CHECK_ALL_TYPES=1 $(BIN)/python -m pytest -n 2 -m long

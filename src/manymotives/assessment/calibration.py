@@ -114,7 +114,7 @@ def calibrate(
         raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}.")
     source = model if truth is None else truth
     if type(source) is not type(model):
-        raise InputError(f"truth must be a {type(model).__name__}, as the model is, not a {type(source).__name__}.")
+        raise InputError(f"truth must be a {type(model).__name__}, like the model, not a {type(source).__name__}.")
     for name, value in (("tasks", tasks), ("steps", steps)):
         if value < 1:
             raise InputError(f"{name} must be at least 1; found {value}.")

@@ -94,8 +94,8 @@ def linear_program(
             nothing.append(problem.named(task))
     if nothing:
         warnings.append(
-            f"the reward is zero everywhere for {listed(nothing)}: no reward makes what was done better than the "
-            "rest, or the penalty is too large. Their policies take the first action that exists."
+            f"the reward is zero everywhere for {listed(nothing)}: no reward makes the demonstrated actions "
+            "better than the others, or the penalty is too large. Their policies take the first available action."
         )
     rewards = basis.rewards(weights)
     policies = reliable_plan(problem.environment, rewards[:, 0], on=on).policy
@@ -104,10 +104,10 @@ def linear_program(
     if differs.any():
         other = [problem.named(task) for task in np.flatnonzero(differs)]
         warnings.append(
-            f"for {listed(other)} the policy optimal for the reward does other things than were done, in up to "
-            f"{1 - agreement[differs].min():.0%} of the states seen. Either the reward makes both equally good (ties "
-            "go to the first action); or, where actions were taken equally often or the margin was relaxed, what was "
-            "done is not optimal for it."
+            f"for {listed(other)} the policy that is optimal for the reward differs from the demonstrated actions "
+            f"in up to {1 - agreement[differs].min():.0%} of the visited states. Either the reward makes both "
+            "equally good (ties go to the first action); or, where actions were taken equally often or the "
+            "margin was relaxed, the demonstrated actions are not optimal for it."
         )
     details = {
         "agreement": problem.labelled(agreement, "task"),
@@ -230,11 +230,11 @@ def _complain(
         if slack[p] > NOTHING
     ]
     told = (
-        f"no reward within ±1 makes what {problem.named(task)} did better than everything else by "
-        f"{margin:g}: not {listed(where)}."
+        f"no reward within ±1 makes the actions of {problem.named(task)} better than all others by {margin:g}: it "
+        f"fails {listed(where)}."
     )
     if not programme.seen.all():  # another guess might do
-        told += " In states they were not seen in, what they would do was guessed from the reward without a margin."
+        told += " In unvisited states, actions were predicted from the reward without a margin."
     if not relax:
-        raise InputError(f"{told} Lower the margin, or take what falls short least with relax=True.")
+        raise InputError(f"{told} Lower the margin, or use relax=True for the reward that falls short least.")
     warnings.append(f"{told} This is the reward that falls short least.")

@@ -119,8 +119,9 @@ def _warnings(names: list[str], missed: np.ndarray, least: np.ndarray, penalty: 
     run = [name for name, probability in zip(names, least) if probability < np.exp(-RUNAWAY)]
     if run and penalty == 0:
         warnings.append(
-            f"no finite reward is best for {listed(run)}, who never did some things they could have done: rewards are "
-            "as large as the features need to match, and their size means nothing. Pass smoothing=0.5 or penalty=0.01."
+            f"no finite reward fits {listed(run)} best, who never took some available actions: rewards are as "
+            "large as matching the features requires, and their size has no meaning. Pass smoothing=0.5 or "
+            "penalty=0.01."
         )
     return tuple(warnings)
 

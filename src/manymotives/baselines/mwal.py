@@ -74,7 +74,7 @@ def mwal(
     rounds = checked_count(iterations, "iterations")
     span = basis.span
     if span == 0 and not problem.environment.is_terminal.any():  # where episodes end, a policy may collect for longer
-        raise InputError("the features are all the same: no policy has more of them than another.")
+        raise InputError("the features are constant, so no policy has more of them than another.")
 
     demonstrator = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
     _, demonstrated = _expectations(problem, basis, demonstrator, problem.starts)
@@ -93,8 +93,8 @@ def mwal(
     if wide.any():
         far = [problem.named(task) for task in np.flatnonzero(wide)]
         warnings = (
-            f"the game has not settled after {rounds} rounds for {listed(far)}: some mixture may be better in every "
-            f"feature by up to {gap.max():.2g}. Raise `iterations`.",
+            f"the game has not converged after {rounds} rounds for {listed(far)}: some mixture may be better in "
+            f"every feature by up to {gap.max():.2g}. Raise `iterations`.",
         )
 
     log_k = np.log(basis.size)

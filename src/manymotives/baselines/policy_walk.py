@@ -152,8 +152,8 @@ def policy_walk(
         raise InputError(f"prior must be UniformPrior(), GaussianPrior() or LaplacianPrior(); found {prior!r}.")
     if isinstance(prior, LaplacianPrior) and not normalised:
         raise InputError(
-            "with normalised=False the likelihood may grow faster than a LaplacianPrior() falls, and there is no "
-            "posterior. Use UniformPrior() or GaussianPrior()."
+            "with normalised=False the likelihood may grow faster than a LaplacianPrior() falls, so the "
+            "posterior may not exist. Use UniformPrior() or GaussianPrior()."
         )
     temperature = _temperature(choice)
     if not isinstance(method, Metropolis):

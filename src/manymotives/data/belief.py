@@ -329,13 +329,13 @@ class DynamicsBelief:
         seen = self.seen.reshape(known.available.shape)
         never, seldom = known.available & (seen == 0), known.available & (seen > 0) & (seen < SELDOM)
         for which, words in (
-            (never, "was never seen: what it leads to is the prior's guess"),
-            (seldom, f"was seen fewer than {SELDOM} times: the prior has a say in what it leads to"),
+            (never, "was never observed, so its next states are determined by the prior alone"),
+            (seldom, f"was observed fewer than {SELDOM} times, so the prior influences its next states"),
         ):
             if which.any():
                 state, action = np.argwhere(which)[0]
                 said.append(
-                    f"{which.sum()} of {known.available.sum()} pairs of state and action, such as "
+                    f"{which.sum()} of {known.available.sum()} state-action pairs, such as "
                     f"{quoted(known.actions[action])} in {quoted(known.states[state])}: each {words}."
                 )
         arrived = np.zeros(known.num_states, dtype=bool)
@@ -345,8 +345,8 @@ class DynamicsBelief:
         if lost.size:
             more = f" and {lost.size - 1} more" if lost.size > 1 else ""
             said.append(
-                f"state {quoted(known.states[lost[0]])}{more} cannot be reached: what it is worth to anybody is "
-                "not told."
+                f"state {quoted(known.states[lost[0]])}{more} cannot be reached, so choices say nothing about its "
+                "reward."
             )
         return tuple(said)
 
@@ -355,8 +355,8 @@ class DynamicsBelief:
         uncertain = int((np.diff(self.concentration.indptr) > 1).sum())
         return (
             f"DynamicsBelief({known.num_states} states, {known.num_actions} actions, discount {known.discount:g}; "
-            f"what follows is uncertain for {uncertain} of {known.available.sum()} pairs of state and action, "
-            f"{self.seen.sum():g} transitions seen)" + "".join(f"\n  ! {warning}" for warning in self.warnings)
+            f"next states are uncertain for {uncertain} of {known.available.sum()} state-action pairs, "
+            f"{self.seen.sum():g} transitions observed)" + "".join(f"\n  ! {warning}" for warning in self.warnings)
         )
 
     # ---- inside --------------------------------------------------------------------------------------------

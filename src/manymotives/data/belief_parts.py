@@ -28,7 +28,7 @@ def parts_of_demonstrations(
     wrong = np.flatnonzero(ends & available.any(axis=1))
     if wrong.size:
         raise InputError(
-            f"state {quoted(states[wrong[0]])} is said to be terminal, but choices are made in it. Leave it "
+            f"state {quoted(states[wrong[0]])} is declared terminal, but choices are made in it. Leave it "
             "out of the terminal states, or leave the action empty there."
         )
     ends |= ~available.any(axis=1)

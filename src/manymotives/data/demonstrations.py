@@ -332,13 +332,13 @@ class Demonstrations:
             Whose states are pairs.
         """
         if environment.pairs is None:
-            raise InputError("this environment has no memory: make one with environment.with_memory().")
+            raise InputError("this environment has no memory: create one that has with environment.with_memory().")
         names = [*map(str, self.states), ""]  # the last one's number is NONE
         known = environment.pairs.max() < len(self.states) and environment.actions == self.actions
         if not known or environment.states != tuple(f"{names[p]}→{names[s]}" for p, s in environment.pairs.tolist()):
             raise InputError(
-                "these demonstrations have other states or actions than the environment was made from. Read them with "
-                "that environment: Demonstrations.from_frame(..., environment)."
+                "these demonstrations have different states or actions from those of the original environment. "
+                "Read them with that environment: Demonstrations.from_frame(..., environment)."
             )
         previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
@@ -348,12 +348,12 @@ class Demonstrations:
             p, s = unknown[0]
             if p == NONE:
                 raise InputError(
-                    f"state {quoted(self.states[s])} comes without a previous one in the data, which this "
-                    "environment does not foresee. Name it in with_memory(firsts=...)."
+                    f"state {quoted(self.states[s])} occurs in the data without a previous state, which this "
+                    "environment does not allow. Name it in with_memory(firsts=...)."
                 )
             raise InputError(
-                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, but cannot in "
-                "this environment."
+                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, which is "
+                "impossible in this environment."
             )
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)

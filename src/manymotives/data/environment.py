@@ -180,8 +180,8 @@ class Environment:
         actions = list(dict.fromkeys(moves["action"]))
         if not actions:
             raise InputError(
-                "the environment table has no actions: every row only declares a terminal state. Write one row for "
-                "each move."
+                "the environment table has no actions: every row declares a terminal state. Write one row for "
+                "each possible transition."
             )
         here = indices_of(moves["state"], states, "state", column_name(state))
         act = indices_of(moves["action"], actions, "action", column_name(action))

@@ -14,7 +14,7 @@ from manymotives.errors import InputError, quoted
 def checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
         raise InputError(
-            f"discount must be at least 0 and below 1; found {quoted(discount)}. For those who look far ahead: 0.99."
+            f"discount must be at least 0 and below 1; found {quoted(discount)}. For agents who look far ahead, use 0.99."
         )
     return float(discount)
 
@@ -22,7 +22,9 @@ def checked_discount(discount: float) -> float:
 def checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...]) -> np.ndarray:
     if start is None:
         if is_terminal.all():
-            raise InputError("every state is terminal: nothing can ever be chosen.")
+            raise InputError(
+                "every state is terminal, so nothing can ever be chosen. Leave at least one state that is not."
+            )
         return read_only(~is_terminal / (~is_terminal).sum())
     if isinstance(start, Mapping):
         probabilities = np.zeros(len(states))

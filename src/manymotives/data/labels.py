@@ -64,7 +64,7 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     for name in unknown[:5]:
         name = name.item() if isinstance(name, np.generic) else name
         if str(name) in by_text:  # 7 and "7" look alike in most messages, and are not
-            listed.append(f"{quoted(name)} ({type(name).__name__}; it is {quoted(by_text[str(name)])} here)")
+            listed.append(f"{quoted(name)} ({type(name).__name__}; did you mean {quoted(by_text[str(name)])}?)")
             continue
         close = difflib.get_close_matches(str(name), by_text, n=1, cutoff=0.5)
         listed.append(f"{quoted(name)} (did you mean {quoted(by_text[close[0]])}?)" if close else quoted(name))

@@ -54,7 +54,8 @@ def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> Predict
     policies = sample.policies
     if policies is None:
         raise InputError(
-            "this posterior kept no policies to replicate choices with: there were too many. Fit with fewer draws."
+            "this posterior has no policies to replicate choices with, because there were too many to keep. "
+            "Fit with fewer draws."
         )
     rng = np.random.default_rng(seed)
     counts = sample.posterior.data["observed_data"].dataset["counts"]

@@ -30,7 +30,7 @@ def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
-            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
     found = []

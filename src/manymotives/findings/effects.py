@@ -39,7 +39,7 @@ def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.Da
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
-            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
     table = posterior.effects(level=level)  # type: ignore[attr-defined]

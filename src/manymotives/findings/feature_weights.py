@@ -106,7 +106,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         Weights of the population and of each task; `differences()` between tasks.
     """
     if not isinstance(posterior, Posterior) or not posterior.has_features:
-        raise InputError("the rewards of this model are not made of features: there are no weights to show.")
+        raise InputError("the rewards of this model are not made of features, so there are no weights to show.")
     check_one_motive(posterior)
     few: Any = thinned(posterior, draws)
     is_product = isinstance(posterior.model.inverse_temperature, Prior)

@@ -90,10 +90,10 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
         environments = environments.environment
     union = environment_of(environments)
     if not isinstance(union, Environments):
-        raise InputError("this is about several environments, by name, or the posterior of a fit in several.")
+        raise InputError("several environments are needed, given by name or by the posterior of a fit in several.")
     on = on if reward is None else reward.on
     if isinstance(reward, RewardSet):
-        raise InputError("this is about rewards that are inferred for each name of a state, not about a set of them.")
+        raise InputError("rewards that are inferred for each name of a state are needed, not a set of rewards.")
     own = reward_names(union, on)
     made_of = None if reward is None else reward.features_for(union)
     labels: tuple[Label, ...] = own.labels
@@ -140,15 +140,15 @@ def contraction(posterior: Posterior, method: Method | None = None, *, seed: int
     """
     union = posterior.environment
     if not isinstance(union, Environments) or len(union.members) < 2:
-        raise InputError("this is about several environments, by name, or the posterior of a fit in several.")
+        raise InputError("several environments are needed, given by name or by the posterior of a fit in several.")
     if posterior.model.reward.on == "state_action" and not posterior.has_features:
-        raise InputError("this is about rewards on states, or made of features.")
+        raise InputError("rewards must be on states, or made of features.")
     demonstrations = posterior.demonstrations
     where = union.member[demonstrations.state]
     table = _spreads(posterior)
     for m, name in enumerate(union.names):
         if not (where != m).any():
-            raise InputError(f"all choices are in environment {quoted(name)}: without it there is nothing to fit.")
+            raise InputError(f"all choices are in environment {quoted(name)}, so without it there is nothing to fit.")
         rest = fit(posterior.model, union, only(demonstrations, where != m), method, seed=seed, progress=False)
         table[f"sd_without_{name}"] = _spreads(rest)["sd"]
     key = [column for column in ("state", "feature") if column in table]

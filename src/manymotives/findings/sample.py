@@ -101,8 +101,8 @@ def check_one_motive(posterior: Posterior) -> None:
     """Refuse motives that switch, where something is said of tasks that have one each."""
     if isinstance(posterior, SwitchingPosterior):
         raise InputError(
-            "this is about tasks that have one motive throughout, and here motives switch. posterior.to_frame(), "
-            "posterior.motives(), posterior.transitions() and mm.report tell of them."
+            "this function needs tasks with a single motive, and in this model motives switch. Use "
+            "posterior.to_frame(), posterior.motives(), posterior.transitions() and mm.report instead."
         )
 
 

@@ -108,7 +108,7 @@ def similarity(posterior: Posterior | Sample, *, seed: int = 0) -> Similarity:
     """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     if len(sample.who) < 2:
-        raise InputError("there is only one: nobody to compare it with.")
+        raise InputError("there is only one task, so there is nobody to compare it with.")
     made = sample.counts.sum(axis=(1, 2))
     kept = np.sort(np.argsort(-made, kind="stable")[:MOST_SUBJECTS])
     draws = distance_draws(sample, kept)

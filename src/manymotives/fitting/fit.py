@@ -21,8 +21,8 @@ from manymotives.posterior.labelling.checks import check_groups, check_stored
 from manymotives.posterior.labelling.common import stored_belief, stored_environment
 
 WITHOUT_CHECKSUM = (
-    "this run was read from a file without a checksum, as version 0.1 wrote them: had the file been damaged, nobody "
-    "would know."
+    "this run was read from a file without a checksum, as written by version 0.1, so damage to the file cannot "
+    "be detected."
 )
 
 
@@ -67,6 +67,7 @@ def fit(
     if start is not None:
         run.resume(start)
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
+    run.compile(bar)
     run.advance(run.method.draws, bar)
     return run.posterior(_until_mixed(run, bar) if start is None else None)
 
@@ -85,7 +86,7 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
                 return mixed
             run.advance(run.method.draws, progress)
         except KeyboardInterrupt:
-            run.stop("stopped by hand before the chains had mixed.")
+            run.stop("interrupted before the chains had mixed.")
     return None
 
 

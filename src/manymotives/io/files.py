@@ -208,7 +208,7 @@ def read_table(
         _check_columns(path, [*named, *others], form.columns)
         table = _text_table(path, form, None if names is None else {*named, *others})
     if len(table) == 0:
-        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or move.")
+        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or transition.")
     made: dict[str, pd.Series] = {}
     for group in names or ():
         made |= _as_names({column: table[column] for column in dict.fromkeys(group)})
@@ -242,7 +242,7 @@ def _checked_path(path: str | Path) -> Path:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}. Correct its name or its folder.")
     if path.stat().st_size == 0:
-        raise InputError(f"the file {str(path)!r} is empty. Write a header and one row for each step or move.")
+        raise InputError(f"the file {str(path)!r} is empty. Write a header and one row for each step or transition.")
     kind = path.suffix.lower()
     if kind not in KINDS:
         cure = "Save the sheet as CSV UTF-8." if kind in (".xlsx", ".xls", ".ods") else "Save it as one."
@@ -261,7 +261,7 @@ def _readable(path: Path) -> Iterator[None]:
                 f"the file {str(path)!r} is not a Parquet file, or is damaged. Save it again, or as CSV."
             ) from None
         raise InputError(
-            f"the file {str(path)!r} cannot be read: {error.strerror}. Allow it, or copy the file elsewhere."
+            f"the file {str(path)!r} cannot be read: {error.strerror}. Change its permissions, or copy it elsewhere."
         ) from None
     except pyarrow.ArrowException:
         raise InputError(

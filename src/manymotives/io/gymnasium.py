@@ -40,7 +40,8 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
         except gymnasium.error.Error as error:
             said = str(error).rstrip(". ")
             raise InputError(
-                f"Gymnasium cannot make {quoted(environment)}: {said}. Correct the name, or install what has it."
+                f"Gymnasium cannot create {quoted(environment)}: {said}. Correct the name, or install the "
+                "package that provides it."
             ) from None
     raw = environment.unwrapped
     table = getattr(raw, "P", None)

@@ -108,7 +108,7 @@ def _whole(values: Any, word: str, number: int) -> list[int]:
         array = array[:, 0]
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise InputError(
-            f"trajectory {number}: {word} must be whole numbers, one a step; found {array.dtype} of shape "
+            f"trajectory {number}: {word} must be whole numbers, one per step; found {array.dtype} of shape "
             f"{list(array.shape)}. Only discrete spaces can be read."
         )
     return [int(value) for value in array]

@@ -163,14 +163,14 @@ def _numbers(rule: Softmax | SoftOptimal) -> tuple[Any, Any]:
     for word in ("inverse_temperature", "lapse"):
         if getattr(rule, word) is None or isinstance(getattr(rule, word), Prior):
             raise InputError(
-                f"{type(rule).__name__}: to act, {word} must be a number, such as {word}="
-                f"{'4.0' if word == 'inverse_temperature' else '0.1'}; found {quoted(getattr(rule, word))}."
+                f"{type(rule).__name__}: for policies and simulation, {word} must be a number, such as "
+                f"{word}={'4.0' if word == 'inverse_temperature' else '0.1'}; found {quoted(getattr(rule, word))}."
             )
         if is_labelled(getattr(rule, word)) and any(
             labels is not None for labels in labelled(getattr(rule, word)).labels
         ):
             raise InputError(
-                f"{type(rule).__name__}: {word} has labels, and rewards have none to compare them with. Give numbers "
-                "without labels (.to_numpy()), in the order of the rewards."
+                f"{type(rule).__name__}: {word} has labels, but the rewards have none to match them with. Give "
+                "numbers without labels (.to_numpy()), in the order of the rewards."
             )
     return rule.inverse_temperature, rule.lapse

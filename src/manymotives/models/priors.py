@@ -50,7 +50,7 @@ class Prior(Recorded):
             Draws, of this shape.
         """
         if self.is_nested:
-            raise InputError(f"{quoted(self)} has priors as parameters: draw from those first.")
+            raise InputError(f"{quoted(self)} has priors as parameters. Draw from those first.")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         given = [np.broadcast_to(np.asarray(value, dtype=float), shape).ravel() for value in self.parameters]
         if len(given) == 1:
@@ -163,9 +163,11 @@ def check_parameter(value: Any, what: str, needed: str, *, levels: int = 1) -> N
     """
     if isinstance(value, Prior):
         if needed not in (value.support, "real"):
-            raise InputError(f"{what} must be {_DESCRIBED[needed]}; {quoted(value)} can be otherwise.")
+            raise InputError(f"{what} must be {_DESCRIBED[needed]}; values of {quoted(value)} need not be.")
         if value.is_nested and levels == 1:
-            raise InputError(f"{what}: the parameters of {quoted(value)} must be numbers; there are no more levels.")
+            raise InputError(
+                f"{what}: the parameters of {quoted(value)} must be numbers, because no deeper hierarchy is allowed."
+            )
         return
     try:
         numbers = np.asarray(value, dtype=float)

@@ -144,15 +144,19 @@ class GaussianReward(Recorded):
         check_parameter(self.scale, "GaussianReward: scale", "positive")
         _check_on(self.on, "GaussianReward")
         if self.features is None and self.names is not None:
-            raise InputError("GaussianReward: names are for features; without features the states are the names.")
+            raise InputError(
+                "GaussianReward: names are for features; without features the names of the states are used. "
+                "Leave them out."
+            )
         if not isinstance(self.residual, bool):
             check_parameter(self.residual, "GaussianReward: residual", "positive")
         if self.residual is not False and self.features is None:
             raise InputError(
-                "GaussianReward: a residual is what features leave; without features every reward is free already."
+                "GaussianReward: a residual is added to what features explain; without features every reward "
+                "is already free. Leave it out."
             )
         if self.groups is not None and not isinstance(self.scale, Prior):
-            raise InputError("GaussianReward: groups have scales in common that are inferred: give scale a prior.")
+            raise InputError("GaussianReward: the common scale of each group is inferred, so scale must be a prior.")
 
     @property
     def component(self) -> Prior:
@@ -289,7 +293,8 @@ class RewardSet(Recorded):
             again = rewards[first[np.argmax(times)]]
             positions = [str(i) for i, reward in enumerate(rewards) if np.array_equal(reward, again)]
             raise InputError(
-                f"RewardSet: rewards {' and '.join(positions[:3])} are the same. Give one, with their weights together."
+                f"RewardSet: rewards {' and '.join(positions[:3])} are the same. Keep one of them, with the "
+                "sum of their weights."
             )
         weights = np.full(len(rewards), 1.0) if self.weights is None else self._numbers(len(rewards))
         weights = weights / weights.max()

@@ -88,8 +88,8 @@ class Identifiability:
             return self._basis
         if self.left_out is not None:
             raise InputError(
-                f"the directions of rewards on pairs that no choice can show cannot be written down: {self.left_out}. "
-                "There is one for each state that is not terminal (shaping)."
+                "the directions of rewards on pairs that choices cannot identify are not listed, because "
+                f"{self.left_out}. There is one for each state that is not terminal (potential shaping)."
             )
         return np.linalg.qr(self._shaping.toarray())[0]
 
@@ -97,7 +97,7 @@ class Identifiability:
     def weights(self) -> Float[np.ndarray, "K n"]:
         """With features, orthonormal columns that span the weights no choice can show."""
         if self.features is None:
-            raise InputError("these rewards have no features: `directions` has what no choice can show.")
+            raise InputError("these rewards have no features; `directions` has what choices cannot identify.")
         sizes = np.linalg.norm(self.features, axis=0)
         sizes = np.where(sizes > 0, sizes, 1.0)
         seen = self._without_shaping(np.where(self.exists[:, None], self.features / sizes, 0.0))

@@ -64,7 +64,7 @@ def loss_matrix(
     known = environment.mean if isinstance(environment, DynamicsBelief) else environment
     check_known(known)
     if belief is None and environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
+        raise InputError("environments= is for a DynamicsBelief, and this environment is known. Leave it out.")
     given = checked_rewards(known, rewards, on)
     checked = checked_policies(known, policies)
     for word, shape, batch in (
@@ -79,7 +79,9 @@ def loss_matrix(
     is_jax = given.is_jax or isinstance(checked, jax.Array)
     if belief is not None:
         if is_jax:
-            raise InputError("under a belief rewards and policies are NumPy arrays; JAX's are for known environments.")
+            raise InputError(
+                "under a belief, rewards and policies must be NumPy arrays; JAX arrays are for known environments."
+            )
         count, rng = checked_environments(environments), generator(seed)
         made = BeliefPlannedRewards.of_rewards(
             belief, values, on=on, scale_free=scale_free, environments=count, rng=rng

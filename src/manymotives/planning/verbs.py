@@ -134,7 +134,7 @@ def plan(
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
     check_known(environment)
     if environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
+        raise InputError("environments= is for a DynamicsBelief, and this environment is known. Leave it out.")
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
@@ -149,9 +149,9 @@ def plan(
 
     is_jax = given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array)
     if steps is not None and is_jax:
-        raise InputError("plan: depth is not for JAX arrays yet. Give NumPy arrays, or leave it out.")
+        raise InputError("plan: depth is not available for JAX arrays yet. Give NumPy arrays, or leave it out.")
     if steps is not None and first is not None:
-        raise InputError("plan: start is for agents who look ahead for ever. Leave it out, or leave out depth.")
+        raise InputError("plan: start is for an infinite horizon. Leave it out, or leave out depth.")
     if is_jax:
         xp: Any = jnp
         solve: Any = plan_traced

@@ -67,8 +67,8 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     for number, (name, column) in enumerate(calibration.ranks.items()):
         share = np.searchsorted(np.sort(column), at, side="right") / count
         axes.plot(at, share - at, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=str(name))
-    axes.set_xlabel("place of the truth among the draws")
-    axes.set_ylabel("share below, less what is due")
+    axes.set_xlabel("rank of the truth among the draws")
+    axes.set_ylabel("share below, minus the expected share")
     axes.set_title(f"{count} replications, p = {calibration.p_value:.2g}")
     axes.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return axes
@@ -98,7 +98,7 @@ def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
     lowest = table["relative"][np.isfinite(table["relative"])].min()
     axes.set_ylim(max(lowest, -12.0) - 0.5, 0.5)
     axes.set_xlabel(profile.parameter.replace("_", " "))
-    axes.set_ylabel(f"log {profile.criterion}, less the largest")
+    axes.set_ylabel(f"log {profile.criterion}, relative to the largest")
     axes.set_title(str(profile), fontsize=9, wrap=True)
     return axes
 
@@ -130,7 +130,7 @@ def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
     axes.barh(at, table["upper"] - table["lower"], left=table["lower"], height=0.55, color="0.88", label="bounds")
     axes.errorbar(table["information"], at, xerr=2 * table["error"], fmt="none", ecolor=COLOURS[0], elinewidth=1.2)
     for is_close, face, words in (
-        (True, COLOURS[0], "the best, and those not told from it"),
+        (True, COLOURS[0], "the best, and those not distinguished from it"),
         (False, "white", "less informative"),
     ):
         some = close == is_close

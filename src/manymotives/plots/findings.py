@@ -58,13 +58,13 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
     lives = np.flatnonzero(exists.any(axis=1))
     best = policies.isel(task=number).values[kept].argmax(axis=1)[lives]
     axes.scatter(best, lives, s=60, facecolors="none", edgecolors=COLOURS[5], linewidths=1.8, label="best")
-    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none seen)")
+    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none observed)")
     axes.set_xticks(range(len(actions)), actions, rotation=90 if max(map(len, actions)) > 5 else 0)
     step = -(-len(states) // 40)
     axes.set_yticks(range(0, len(states), step), states[::step])
     axes.set_xlabel("action")
     axes.set_ylabel("state" if total <= MANY else f"the {SHOWN} most visited of {total:,} states")
-    axes.set_title(f"{written(tasks[number])}: done, and best (ring)")
+    axes.set_title(f"{written(tasks[number])}: choices, and the best action (ring)")
     return axes
 
 
@@ -95,7 +95,7 @@ def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -
         axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.15)
-    axes.set_xlabel("distance (share of value lost by the other's goals)")
+    axes.set_xlabel("distance (share of value lost by following the other's goals)")
     axes.set_title("Who resembles whom" + ("" if alike.clusters.is_supported else ": no groups supported"))
     if alike.clusters.is_supported:
         axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -138,7 +138,7 @@ def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
         The axes that were drawn on.
     """
     if not hasattr(score, "table"):
-        raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
+        raise InputError(f"score must be a result of mm.score; found {type(score).__name__}.")
     table = score.table
     position = np.arange(len(table))
     if axes is None:
@@ -233,7 +233,7 @@ def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
         set_ticks(range(0, len(labels), step), [written(label) for label in labels[::step]])
     axes.tick_params(axis="x", rotation=90 if max(map(len, names)) > 3 else 0)
     axes.set_xlabel("reward of")
-    axes.set_title("How much the data changed")
+    axes.set_title("How much was learnt from the data")
     return axes
 
 
@@ -254,7 +254,7 @@ def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     """
     check_one_motive(posterior)
     if not hasattr(posterior, "inverse_temperatures"):
-        raise InputError("this picture is of the posterior of a RewardPolicyModel.")
+        raise InputError("this figure needs the posterior of a RewardPolicyModel.")
     draws = posterior.canonical()["inverse_temperature"].stack(sample=("chain", "draw"))
     order = np.argsort(-draws.mean("sample").values)
     draws = draws.isel(task=order)

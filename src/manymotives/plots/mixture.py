@@ -91,7 +91,5 @@ def together(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 def _mixture(posterior: Any) -> MixturePosterior:
     if not isinstance(posterior, MixturePosterior):
-        raise InputError(
-            "this picture is of motives that tasks share: of a RewardPolicyModel with sharing=mm.Mixture()."
-        )
+        raise InputError("this figure needs motives that tasks share: a RewardPolicyModel with sharing=mm.Mixture().")
     return posterior

@@ -91,7 +91,7 @@ def motive_transitions(posterior: Posterior, *, task: Label | None = None, axes:
         number = 0 if task is None else index_of(str(task), known, "task")
         rows, title = rows.isel(task=number), f"{written(known[number])}: how it switches"
     elif task is not None:
-        raise InputError("under Pooled() motives and their transitions are everybody's: leave out task.")
+        raise InputError("under Pooled() motives and their transitions are everybody's. Leave out task=.")
     values = rows.stack(sample=("chain", "draw")).transpose("motive", "next_motive", "sample").values
     mean, (low, high) = values.mean(axis=2), np.quantile(values, [0.025, 0.975], axis=2)
     count = len(mean)
@@ -128,7 +128,5 @@ def _band(panel: Axes, probability: np.ndarray, gaps: np.ndarray) -> None:
 
 def _switching(posterior: Any) -> SwitchingPosterior:
     if not isinstance(posterior, SwitchingPosterior):
-        raise InputError(
-            "this picture is of motives that switch: of a RewardPolicyModel with switching=mm.Switching()."
-        )
+        raise InputError("this figure needs motives that switch: a RewardPolicyModel with switching=mm.Switching().")
     return posterior

@@ -52,7 +52,7 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
     axes.set_xticks(ticks, list(map(str, ticks)))
     axes.set_ylim(-0.03, 1.03)
     axes.set_xlabel("subjects")
-    axes.set_ylabel(f"{word}: share of experiments that say yes")
+    axes.set_ylabel(f"{word}: share of experiments that detect the contrast")
     axes.set_title(written(found.contrast, 60))
     axes.legend(frameon=False, loc="lower right")
     return axes

@@ -236,7 +236,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     def _decisions(self) -> xr.Dataset:
         if self.belief is None:
             raise InputError(
-                "the environment is known: posterior.policies() has the best policies, and plan their values."
+                "the environment is known: posterior.policies() has the best policies, and mm.plan their values."
             )
         on = self.model.reward.on
         if self._draws_environments:
@@ -302,7 +302,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
         if contrasts == "task" and self.model.is_pooled:
-            raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
+            raise InputError("under Pooled() all tasks have the same reward, so there is nothing to compare.")
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
         return rewards_table(self, contrasts, tasks, states, canonical, level)
@@ -321,9 +321,9 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         about_features = of == "feature" or contrasts == "feature" or features is not None
         about_states = of == "state" or contrasts == "state" or states is not None
         if about_features and about_states:
-            raise InputError("a table is of features or of states: ask for each of them on its own.")
+            raise InputError("a table is about features or about states: ask for each of them separately.")
         if about_features and not self.has_features:
-            raise InputError("the rewards of this model are not made of features: its tables are of states.")
+            raise InputError("the rewards of this model are not made of features: its tables are about states.")
         return "feature" if self.has_features and not about_states else "state"
 
     def summary(self) -> Summary:

@@ -113,7 +113,9 @@ class Counterfactual:
             if f"{'' if who == 'task' else 'population_'}{quantity}" in self.data
         ]
         if not parts:
-            raise InputError("motives of everybody have no population of tasks: leave out of.")
+            raise InputError(
+                "under Pooled() the motives are everybody's, so there is no population of tasks. Leave out of=."
+            )
         whole = pd.concat(parts, ignore_index=True)
         first = [name for name in ("of", "quantity", "task", "motive", "state", "action") if name in whole]
         return whole[[*first, *(name for name in whole if name not in first)]]
@@ -137,8 +139,8 @@ class Counterfactual:
             raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
         if "motive" in self.data.dims:
             raise InputError(
-                "these subjects switch between motives, and how they would do so after the change is not known: there "
-                "are no paths to simulate. counterfactual.data has what each motive would do."
+                "these subjects switch between motives, and it is not known how they would do so after the "
+                "change, so no paths can be simulated. counterfactual.data has what each motive would do."
             )
         tasks = tuple(self.data["task"].values.tolist())
         draws = np.random.default_rng([seed, 1]).integers(len(self.choices), size=(len(tasks), episodes))
@@ -223,15 +225,15 @@ def _check(posterior: Any, draws: int, level: float) -> None:
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
     if getattr(posterior.model, "choice", None) is None:
         raise InputError(
-            "a PolicyOptimalityModel says which rewards explain what was done, not how subjects would choose "
-            "elsewhere. posterior.transfer(environment) has what would be best for them; for what they would do, fit a "
-            "RewardPolicyModel."
+            "a PolicyOptimalityModel says which rewards explain the choices, but not how subjects would choose "
+            "elsewhere. posterior.transfer(environment) has what would be best for them; for what they would do, "
+            "fit a RewardPolicyModel."
         )
     if posterior.belief is not None:
         raise InputError(
-            "the transitions of this fit are not known, so that there is nothing to compare a change with. Fit the "
+            "the transitions of this fit are not known, so there is nothing to compare a change with. Fit the "
             "mean of the belief (belief.mean, or --plug-in on the command line); or use "
-            "posterior.transfer(environment) for what they would do in an environment that is known."
+            "posterior.transfer(environment) for what they would do in a known environment."
         )
 
 

@@ -60,13 +60,13 @@ class MixturePosterior(RewardPolicyPosterior):
         share = np.bincount(numbers) / len(numbers)
         if share.max() < CLEAR:
             said += (
-                f"there is no clear number of motives: the likeliest, {share.argmax()}, has a probability of "
+                f"the number of motives is uncertain: the most probable, {share.argmax()}, has a probability of "
                 f"{share.max():.2f}.",
             )
         if PartitionPrior(model.sharing.motives, 1).is_process and share[1] < 1:
             said += (
-                "a Dirichlet process does not find a finite number of motives, however much data there are: for “how "
-                "many?” fit Mixture(motives=FiniteNumber()).",
+                "a Dirichlet process does not estimate a finite number of motives, however much data there are: "
+                "to infer their number, fit Mixture(motives=FiniteNumber()).",
             )
         return said
 

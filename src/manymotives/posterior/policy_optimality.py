@@ -182,12 +182,12 @@ class PolicyOptimalityPosterior(Posterior):
                 f"{float(rewards.min()):.3g} and {float(rewards.max()):.3g}."
             )
         if self.model.factorisation != "reward_given_policy" or self.model.empty_set == "drop":
-            return "Theorem 1 does not apply: here policies do not count alike."
+            return "Theorem 1 does not apply: here policies have different weights."
         count, discount = int(self.data["sample_stats"].dataset["effective_policies"].min()), self.environment.discount
         printed = theorem_bound(count, discount)
         union = theorem_bound(count, discount, self.environment.num_states)
         if union >= 1 / (1 - discount):
-            return f"Theorem 1 says nothing with {count} policies: its bound exceeds the largest error there can be."
+            return f"Theorem 1 is uninformative with {count} policies: its bound exceeds the largest possible error."
         return (
             f"Theorem 1: with {count} policies the expected error of a value is at most {printed:.3g} in a state "
             f"({union:.3g} for the worst state), of values up to {1 / (1 - discount):.3g}; for the rewards of this set."

@@ -87,8 +87,8 @@ class SwitchingPosterior(Posterior):
         said = visit_warnings(counts, lives, "weight" in drawn)
         if unused and not model.switching.is_counted:
             said += (
-                f"motive{'s' if len(unused) > 1 else ''} {', '.join(unused)} had less than {UNUSED:.0%} of all steps: "
-                "fewer motives would do.",
+                f"motive{'s' if len(unused) > 1 else ''} {', '.join(unused)} had less than {UNUSED:.0%} of all "
+                "steps: fewer motives would suffice.",
             )
         return said
 
@@ -189,7 +189,7 @@ class SwitchingPosterior(Posterior):
         what = self._what(of, contrasts, states, features)
         values = self.weights if what == "feature" else self.by_state_name(self.rewards)
         if tasks is not None and "task" not in values.dims:
-            raise InputError("under Pooled() motives are everybody's: there are no tasks to choose from.")
+            raise InputError("under Pooled() the motives are everybody's, so there are no tasks to choose from.")
         values = selected(values, "task", tasks) if tasks is not None else values
         cells = ["feature"] if what == "feature" else [dim for dim in ("state", "action") if dim in values.dims]
         average = values.mean(cells).stack(sample=("chain", "draw"))
@@ -332,11 +332,9 @@ class SwitchingPosterior(Posterior):
     def _assignment(self, demonstrations: Demonstrations) -> Assignment:
         assert self.model.switching is not None
         if demonstrations.states != self.demonstrations.states or demonstrations.actions != self.demonstrations.actions:
-            raise InputError("these demonstrations have other states or actions than those of the fit.")
+            raise InputError("the states or actions of these demonstrations differ from those of the fit.")
         if not self.model.is_pooled and demonstrations.tasks != self.demonstrations.tasks:
-            raise InputError(
-                "under Hierarchical() and Separate() motives are those of tasks: give the tasks of the fit."
-            )
+            raise InputError("under Hierarchical() and Separate() motives belong to tasks. Give the tasks of the fit.")
         return Assignment.of(self.model.switching, self.model.sharing, demonstrations)
 
     def _drawn(self, most: int = DRAWS) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -29,9 +29,9 @@ def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environ
         With its own reward.
     """
     if states < 2:
-        raise InputError(f"a chain has at least 2 states; found {states}.")
+        raise InputError(f"a chain must have at least 2 states; found {states}.")
     if not 0 <= slip <= 1:
-        raise InputError(f"slip is a probability; found {slip}.")
+        raise InputError(f"slip must be a probability; found {slip}.")
     transitions = np.zeros((states, 2, states))
     for state in range(states):
         onward = min(state + 1, states - 1)

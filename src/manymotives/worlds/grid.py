@@ -42,7 +42,7 @@ def GridWorld(
         With coordinates, and its own reward where `rewards` are given.
     """
     if not 0 <= slip <= 1:
-        raise InputError(f"slip is a probability; found {slip}.")
+        raise InputError(f"slip must be a probability; found {slip}.")
     drawing = _drawing_of(layout)
     cells = np.argwhere(drawing != "#")
     if len(cells) == 0:
@@ -89,7 +89,7 @@ def _drawing_of(layout: str | Sequence[str] | tuple[int, int]) -> np.ndarray:
         lines = [str(line) for line in layout]
     else:
         if len(layout) != 2 or not all(isinstance(size, int) and size > 0 for size in layout):
-            raise InputError(f"a grid's size is (rows, columns), both at least 1; found {layout!r}.")
+            raise InputError(f"the size of a grid must be (rows, columns), both at least 1; found {layout!r}.")
         return np.full(layout, ".")  # type: ignore[arg-type]
     if not lines or len({len(line) for line in lines}) != 1 or not lines[0]:
         lengths = ", ".join(str(len(line)) for line in lines) or "none"

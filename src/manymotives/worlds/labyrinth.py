@@ -27,7 +27,7 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
         With coordinates.
     """
     if not 1 <= levels <= 16:
-        raise InputError(f"a labyrinth has from 1 to 16 levels; found {levels}.")
+        raise InputError(f"a labyrinth must have from 1 to 16 levels; found {levels}.")
     nodes = 2 ** (levels + 1) - 1
     junctions = 2**levels - 1
     home = nodes

@@ -31,7 +31,7 @@ class ModelBasedLearner:
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1:
-            raise InputError(f"epsilon is a probability; found {self.epsilon}.")
+            raise InputError(f"epsilon must be a probability; found {self.epsilon}.")
         if not self.transition_prior > 0:
             raise InputError(f"transition_prior must be positive; found {self.transition_prior}.")
         if not self.reward_prior_weight > 0:

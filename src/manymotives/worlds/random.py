@@ -67,4 +67,4 @@ def DirichletMDP(
 
 def _check_size(states: int, actions: int) -> None:
     if states < 1 or actions < 1:
-        raise InputError(f"an environment has states and actions; found {states} and {actions}.")
+        raise InputError(f"an environment needs at least one state and one action; found {states} and {actions}.")
