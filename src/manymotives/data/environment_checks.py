@@ -14,7 +14,8 @@ from manymotives.errors import InputError, quoted
 def checked_discount(discount: float) -> float:
     if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
         raise InputError(
-            f"discount must be at least 0 and below 1; found {quoted(discount)}. For agents who look far ahead, use 0.99."
+            f"discount must be at least 0 and below 1; found {quoted(discount)}. "
+            "For agents who look far ahead, use 0.99."
         )
     return float(discount)
 

@@ -37,8 +37,8 @@ def table_of_lists(
         visited, taken = map(list, trajectory)
         if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
             raise InputError(
-                f"trajectory {number} has {len(visited)} states, but the number of its actions is {len(taken)}. Give one action for each "
-                "state, or one fewer if the last state has none."
+                f"trajectory {number} has {len(visited)} states, but the number of its actions is {len(taken)}. "
+                "Give one action for each state, or one fewer if the last state has none."
             )
         episode = told[owner] = told.get(owner, -1) + 1
         columns["task"] += [owner] * len(visited)
