@@ -22,7 +22,7 @@ from benchmarks.harness import Row
 from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
 from manymotives.inference.mcmc.sweeps import data_of
 from manymotives.models import Target
-from manymotives.planning.warm_start import World, world_of
+from manymotives.planning.warm_start import World, with_planner, world_of
 
 SLIP, STEP, TURN, ACCURACY = 0.1, 0.03, 10, 1e-11
 RULES = {"soft-optimal": mm.SoftOptimal(1.0), "softmax of Q*": mm.Softmax(1.0)}
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
     for rule, side, bar in AGAINST_SWEEPS:
         target, world = _problem(side, 0.99, rule, 1)
         name = f"{rule}, {side**2} states, γ = .99; peer: Gauss–Seidel sweeps"
-        sweeps = gradients(target, world._replace(by_factors=False))
+        sweeps = gradients(target, with_planner(world._replace(by_factors=False)))
         yield _row(name, gradients(target, world), sweeps, bar, (30 if side < 100 else 12, 3))
     for rule in RULES:
         for side in (32, 100):

@@ -11,6 +11,7 @@ from scipy import special, stats
 import grid_posterior
 from belief_examples import ALL_ROWS, ONE_ROW, THREE_STATE_EXAMPLES, THREE_STATES, TWO_ROWS, TWO_STATE_EXAMPLES
 from belief_oracle import action_values, advantages, by_quadrature, by_sampling, optimal_values
+from goodness_of_fit import SIGNIFICANCE
 
 EXAMPLES = TWO_STATE_EXAMPLES | THREE_STATE_EXAMPLES
 STANDARD_ERRORS = 4.5  # a hundred or so correlated comparisons an example: by chance in about one run of a thousand
@@ -239,7 +240,7 @@ def test_posteriors_are_calibrated_on_simulated_agents_and_the_plug_in_is_not():
         error = np.array([truth - found.mean for truth, found in pairs])
         mean, sd = np.array([(found.mean, found.sd) for _, found in pairs]).T
         for expected_zero in (error, error * mean, error**2 - sd**2):
-            assert stats.ttest_1samp(expected_zero, 0).pvalue > 1e-3
+            assert stats.ttest_1samp(expected_zero, 0).pvalue > SIGNIFICANCE
     # no distribution has more than a ninth of itself further than three sds from its mean
     far = sum(abs(truth - found.mean) > 3 * found.sd for truth, found in plugged)
     assert stats.binomtest(far, len(plugged), 1 / 9, alternative="greater").pvalue < 1e-3

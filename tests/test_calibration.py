@@ -1,7 +1,6 @@
 """Simulation-based calibration of every method with every prior and choice rule, and controls that must fail.
 
-One failure rate for the whole file: 18 calibrations, each refused below FAILURE / 24. `make calibrate` does the same
-with a thousand replications each, in a quarter of an hour.
+`make calibrate` does the same with a thousand replications each, in a quarter of an hour.
 """
 
 import itertools
@@ -13,11 +12,11 @@ import pytest
 
 import manymotives as mm
 from cases import seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference import Draws, RunState
 from manymotives.models import Target
 from places import TRIANGLE
 
-FAILURE = 0.01
 METHODS = {
     "HMC": mm.HMC(chains=1, draws=40, warmup=50, thin=2, max_rounds=1),
     "Metropolis": mm.Metropolis(chains=1, draws=40, warmup=50, thin=20),
@@ -43,7 +42,7 @@ CASES = [  # the default method and one of the rewards; the rest is long
 def test_the_truth_is_one_more_draw(method, reward, rule):
     model = mm.RewardPolicyModel(REWARDS[reward], RULES[rule]())
     found = mm.calibrate(model, TRIANGLE, METHODS[method], seeds=seeds_from(5, 40), **SIZE)
-    assert found.p_value > FAILURE / 24, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -52,7 +51,7 @@ def test_other_sharing_and_lapses_are_calibrated(sharing):
     choice = mm.Softmax(lapse=mm.Beta(alpha=1.0, beta=4.0))
     model = mm.RewardPolicyModel(REWARDS["Dirichlet"], choice, sharing)
     found = mm.calibrate(model, TRIANGLE, METHODS["Gibbs"], seeds=seeds_from(6, 40), **SIZE)
-    assert found.p_value > FAILURE / 2, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 # ---- controls: what is wrong must look wrong ------------------------------------------------------------------
@@ -65,7 +64,7 @@ def test_a_wrong_prior_is_seen():
     truth = mm.RewardPolicyModel(mm.DirichletReward([3.0, 1.0, 1.0]), mm.Softmax(4.0), mm.Separate())
     settings = {"seeds": seeds_from(1, 80), **SIZE}
     method = METHODS["Metropolis"]
-    assert mm.calibrate(model, TRIANGLE, method, **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, method, **settings).p_value > SIGNIFICANCE
     assert mm.calibrate(model, TRIANGLE, method, truth=truth, **settings).p_value < 1e-3
 
 
@@ -116,5 +115,5 @@ class PriorProposals:
 def test_a_missing_hastings_correction_is_seen():
     model = mm.RewardPolicyModel(mm.DirichletReward(0.5), mm.Softmax(4.0), mm.Separate())
     settings = {"seeds": seeds_from(2, 60), **SIZE}
-    assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=True), **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=True), **settings).p_value > SIGNIFICANCE
     assert mm.calibrate(model, TRIANGLE, PriorProposals(corrected=False), **settings).p_value < 1e-3

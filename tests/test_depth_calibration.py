@@ -3,6 +3,7 @@
 import pytest
 
 import manymotives as mm
+from goodness_of_fit import SIGNIFICANCE
 from test_depth import FEATURE, SIX
 
 WEIGHT = mm.GaussianReward(features=FEATURE[:, None], mean=1.0, scale=1.0)
@@ -18,7 +19,6 @@ MODELS = {
         "sharing": mm.Hierarchical(),
     },
 }
-SMALLEST_P = 1e-4  # once in ten thousand runs of a calibrated sampler
 LONG = [pytest.param(500, marks=pytest.mark.long)]
 
 
@@ -43,11 +43,11 @@ def calibrated(kind, rule, method, replications, depth=3, truth=None):
 def test_agents_who_look_three_steps_ahead_are_calibrated(kind, rule, method, replications):
     found = calibrated(kind, rule, method, replications)
     assert ("discount" in found.ranks) == ("discount" in kind)
-    assert found.p_value > SMALLEST_P, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("replications", [40, *LONG])
 def test_agents_who_look_less_far_are_noticed(replications):
     found = calibrated("a weight", mm.Softmax, "HMC", replications, depth=6, truth=2)
-    assert found.p_value < SMALLEST_P, found
+    assert found.p_value < 1e-4, found

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from goodness_of_fit import SIGNIFICANCE
 from test_discount import SIX, TRUTH
 
 WEIGHT = mm.GaussianReward(features=TRUTH[:, None], mean=1.0, scale=0.5)
@@ -15,7 +16,6 @@ METHODS = {
     "HMC": mm.HMC(chains=1, draws=100, warmup=100, thin=4, max_rounds=1),
     "Gibbs": mm.Gibbs(chains=1, draws=100, warmup=100, thin=10),
 }
-SMALLEST_P = 1e-4  # once in ten thousand runs of a calibrated sampler
 
 
 def calibrated(prior, rule, method, replications, truth=None):
@@ -38,7 +38,7 @@ def test_discounts_are_calibrated(prior, method, rule, replications):
     found = calibrated(PRIORS[prior], rule, METHODS[method], replications)
     assert {"discount", "reward 1"} <= set(found.ranks)
     assert ("discount alpha" in found.ranks) == (prior == "population")
-    assert found.p_value > SMALLEST_P, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -46,7 +46,7 @@ def test_discounts_are_calibrated(prior, method, rule, replications):
 def test_discounts_from_another_prior_are_noticed(replications):
     truth = mm.Beta(alpha=2.0, beta=6.0)
     found = calibrated(PRIORS["known population"], mm.Softmax, METHODS["HMC"], replications, truth)
-    assert found.p_values["discount"] < SMALLEST_P
+    assert found.p_values["discount"] < 1e-4
 
 
 def test_an_experiment_with_discounts_is_recovered():

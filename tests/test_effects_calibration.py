@@ -8,6 +8,7 @@ import pytest
 
 import manymotives as mm
 from effects_examples import chosen, two_states
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.assessment.calibration import Calibration
 from manymotives.inference.draws import sample
 
@@ -62,7 +63,7 @@ def ranks(design, method, seeds, steps=30, fitted=CONDITIONS, effect_scale=1.0):
 def test_a_few_data_sets_show_nothing_grossly_wrong():
     """Ten data sets and short chains: only a mistake as gross as a wrong sign would be seen."""
     found = ranks("within", chosen(mm.Gibbs, 19, 20, 1, 1), range(10))
-    assert found.p_value > 1e-3, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -70,7 +71,7 @@ def test_a_few_data_sets_show_nothing_grossly_wrong():
 @pytest.mark.parametrize("design", TABLES)
 def test_ranks_are_uniform(design, method):
     found = ranks(design, chosen(method, 49, 80, 4, 1), range(500))
-    assert found.p_value > 1e-3, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -92,7 +93,7 @@ def test_calibrate_draws_effects_and_ranks_them():
         model_of("within"), two_states(), chosen(mm.Gibbs, 9, 10, 1, 1), steps=10, seeds=range(6), progress=False
     )
     assert {"effect of condition[yes] on 0", "spread of subject on 0", "reward mean 0"} <= set(found.ranks)
-    assert found.p_value > 1e-3, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long

@@ -7,8 +7,8 @@ import pytest
 import manymotives as mm
 from cases import seeds_from
 from environments_examples import BOTH, LEFT, RIGHT
+from goodness_of_fit import SIGNIFICANCE
 
-FAILURE = 0.01
 QUICK = mm.HMC(chains=1, draws=40, warmup=50, thin=2, max_rounds=1)
 SIZE = {"tasks": 3, "steps": 15, "progress": False}
 REWARDS = {
@@ -40,7 +40,7 @@ SAME_ACTIONS = {
 def test_the_truth_is_one_more_draw_in_two_environments():
     model = mm.RewardPolicyModel(REWARDS["Gaussian"], mm.Softmax(2.0))
     found = mm.calibrate(model, BOTH, QUICK, seeds=seeds_from(5, 40), **SIZE)
-    assert found.p_value > FAILURE / 12, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -48,7 +48,7 @@ def test_the_truth_is_one_more_draw_in_two_environments():
 @pytest.mark.parametrize("reward", REWARDS)
 def test_the_truth_is_one_more_draw_at_length(reward, rule):
     found = mm.calibrate(mm.RewardPolicyModel(REWARDS[reward], rule()), BOTH, QUICK, seeds=seeds_from(6, 500), **SIZE)
-    assert found.p_value > FAILURE / 12, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -56,5 +56,5 @@ def test_swapped_environments_are_seen():
     size = {"tasks": 1, "steps": 60, "progress": False, "seeds": seeds_from(7, 80)}
     honest = Swapped(GAUSSIAN, mm.Softmax(3.0), mm.Separate())
     wrong = Swapped(GAUSSIAN, mm.Softmax(3.0), mm.Separate(), swaps=True)
-    assert mm.calibrate(honest, SAME_ACTIONS, QUICK, **size).p_value > FAILURE / 12
+    assert mm.calibrate(honest, SAME_ACTIONS, QUICK, **size).p_value > SIGNIFICANCE
     assert mm.calibrate(wrong, SAME_ACTIONS, QUICK, truth=honest, **size).p_value < 1e-6

@@ -10,7 +10,7 @@ import manymotives as mm
 import oracles
 from cases import in_turn
 from manymotives.planning.elimination import elimination_of, no_elimination, operations
-from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
+from manymotives.planning.warm_start import empty_plans, planners_of, world_of
 from test_updates import PLACES
 
 EPSILON = np.finfo(float).eps
@@ -62,7 +62,7 @@ def test_plans_by_kept_factors_are_plans(name, on, step, temperature):
         if on == "state_action":
             rewards *= environment.available
         plans.rewards[:2] = rewards
-        _plan_again(world, plans, temperature is not None, 2)
+        planners_of(world)[0](world, plans, temperature is not None, 2)
         given = rewards[..., 0] if on == "state" else rewards
         expected = mm.plan(environment, given, on=on, inverse_temperature=temperature)
         # residuals of both are at rounding, S ε |V|; values differ by 1 / (1 − γ) times that
@@ -87,7 +87,7 @@ def test_plans_by_factors_agree_with_plain_value_iteration(temperature):
     world = factored(environment, temperature is not None)
     plans = empty_plans(world, 16, 2)
     plans.rewards[0], plans.temperature[0] = rewards, temperature or 0.0
-    _plan_again(world, plans, temperature is not None, 1)
+    planners_of(world)[0](world, plans, temperature is not None, 1)
     if temperature is None:
         value, q = oracles.best_by_value_iteration(**problem)
     else:
@@ -110,7 +110,7 @@ def test_a_soft_plan_takes_as_many_steps_at_any_discount_and_solves_the_bellman_
         for _ in range(10):
             weights = weights * (1 + 0.03 * rng.normal(size=2))
             plans.rewards[0], plans.temperature[0] = features @ weights, 1.0
-            _plan_again(world, plans, True, 1)
+            planners_of(world)[0](world, plans, True, 1)
             taken.append(plans.solves[0])
             value = plans.value[0].tolist()
             for s in range(90):
@@ -135,12 +135,12 @@ def test_gradients_go_back_through_kept_factors(name, temperature):
     moves = environment.discount * environment.tensor
     for step in (0.0, 0.01, 3.0):
         plans.rewards[0] = rewards = rewards + step * rng.normal(size=rewards.shape)
-        _plan_again(world, plans, temperature is not None, 1)
+        planners_of(world)[0](world, plans, temperature is not None, 1)
         policies = policies_of(plans, temperature)
         policies[:, ~environment.available] = 0.0
         q_gradient, value_adjoint = np.zeros((16, size, actions)), np.zeros((16, size))
         q_gradient[0] = rng.normal(size=(size, actions)) * environment.available
-        _adjoint(world, plans, policies, q_gradient, value_adjoint, 1)
+        planners_of(world)[1](world, plans, policies, q_gradient, value_adjoint, 1)
         matrix = np.eye(size) - np.einsum("sa,sat->st", policies[0], moves)
         expected = np.linalg.solve(matrix.T, np.einsum("sa,sat->t", q_gradient[0], moves))
         slack = 64 * EPSILON * np.abs(expected).max() / (1 - environment.discount)
@@ -157,7 +157,7 @@ def test_ever_colder_plans_become_greedy_ones_and_stay_finite(log_temperature):
     for world in (factored(environment, True), world_of(environment)):
         plans = empty_plans(world, 16, 1)
         plans.rewards[:2, :, 0], plans.temperature[:] = rewards, np.exp(log_temperature)
-        _plan_again(world, plans, True, 2)
+        planners_of(world)[0](world, plans, True, 2)
         assert np.all(plans.residual[:2] < 1e-10)
         np.testing.assert_allclose(plans.value[:2], expected.value, rtol=1e-10)
 
@@ -170,7 +170,7 @@ def test_a_plan_that_failed_is_forgotten():
     for broken in (0.0, np.nan, np.inf, 0.0):
         plans.rewards[0], plans.temperature[0] = features @ [2.0, 10.0], 1.0
         plans.rewards[0, 5, 0] += broken
-        _plan_again(world, plans, True, 1)
+        planners_of(world)[0](world, plans, True, 1)
         assert np.isfinite(plans.residual[0]) == np.isfinite(broken)
     expected = mm.plan(environment, plans.rewards[0], on="state_action", inverse_temperature=1.0)
     np.testing.assert_allclose(plans.value[0], expected.value, rtol=1e-10)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.fitting import compilation
 from manymotives.fitting import run as running
 from manymotives.fitting.checkpoints import fit_in_blocks
 from manymotives.fitting.looks import Looks
@@ -147,8 +148,8 @@ def test_every_phase_of_a_fit_is_named_within_two_seconds(monkeypatch, capsys):
 
         return slowed
 
-    monkeypatch.setattr(running, "is_compiled", lambda: False)
-    monkeypatch.setattr(running, "compile_first", lambda: time.sleep(slow))
+    monkeypatch.setattr(compilation, "is_compiled", lambda: False)
+    monkeypatch.setattr(compilation, "compile_beside_sampler", slowly(compilation.compile_beside_sampler))
     monkeypatch.setattr(running, "largest_rhat", slowly(running.largest_rhat))
     for name in ("begin", "advance"):
         monkeypatch.setattr(MarkovChain, name, slowly(getattr(MarkovChain, name)))
@@ -159,7 +160,7 @@ def test_every_phase_of_a_fit_is_named_within_two_seconds(monkeypatch, capsys):
     mm.fit(KNOWN, CORRIDOR, DATA, method)
     said = capsys.readouterr().err
     phases = [
-        "Compiling, this first time only",
+        "Compiling, once: about",
         "Starting the chains",
         "Warming up: ",
         "Drawing: ",
@@ -199,7 +200,7 @@ def test_hours_are_announced_with_what_to_do_instead():
     said = announcement(
         7200.0, advice(mm.RewardPolicyModel(mm.DirichletReward(on="state_action")).bind(CORRIDOR, DATA))
     )
-    for words in ("about 2 h", "longer where chains mix slowly", "features", "--on states", "empirical-bayes"):
+    for words in ("about 2 h", "longer if the chains mix slowly", "features", "--on states", "empirical-bayes"):
         assert words in said
     assert "--on" not in announcement(7200.0, advice(KNOWN.bind(CORRIDOR, DATA)))
     assert "features" not in announcement(100.0)
@@ -219,6 +220,6 @@ def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, tmp_
     if words:
         assert json.loads(result.stdout)["seconds_ahead"] > 3600
     else:
-        assert " h, as far as one can tell" in result.output
+        assert " h, or longer" in result.output
         for advised in ("features", "empirical-bayes"):
             assert advised in result.output

@@ -13,13 +13,13 @@ from manymotives.inference.diagnostics import mixing
 from manymotives.inference.mcmc import noncentred
 from manymotives.inference.mcmc.density import (
     density_workspace,
-    evaluate_again,
     find_noncentred,
+    log_density_again,
     log_density_and_gradient,
     noncentred_draws,
 )
 from manymotives.inference.mcmc.sweeps import data_of
-from manymotives.planning.warm_start import world_of
+from manymotives.planning.warm_start import with_planner, world_of
 from places import HOUSE
 
 RNG = np.random.default_rng(3)
@@ -101,7 +101,7 @@ def test_gradients_are_those_of_the_density(name):
     """In every coordinate, against finite differences; with dense and with sparse transitions."""
     target, data, workspace = bound(name)
     layout, worlds = target.layout, [world_of(HOUSE)]
-    worlds.append(worlds[0]._replace(transitions=np.empty((0, 0))))
+    worlds.append(with_planner(worlds[0]._replace(transitions=np.empty((0, 0)))))
     rng = np.random.default_rng(5)
     hyper_z = 0.7 * rng.normal(size=(target.num_groups, target.num_hyper))
     task_z = 0.7 * rng.normal(size=(target.num_tasks, target.num_coordinates))
@@ -152,7 +152,7 @@ def test_the_density_is_the_targets(name):
     assert workspace.population_density.sum() == pytest.approx(expected, rel=1e-10)
 
     slope = workspace.task_gradient.copy()
-    evaluate_again(layout, workspace, hyper_z[0], task_z[0])
+    log_density_again(layout, workspace, hyper_z[0], task_z[0])
     assert np.array_equal(slope, workspace.task_gradient)
     find_noncentred(layout, hyper[0], tasks[0], hyper_z[0], task_z[0])
     assert np.allclose(workspace.tasks[: target.num_tasks], tasks[0], rtol=1e-9)

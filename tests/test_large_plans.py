@@ -10,7 +10,7 @@ import manymotives as mm
 from cases import in_turn
 from manymotives.planning import elimination, warm_start
 from manymotives.planning.elimination import elimination_of, no_elimination, operations
-from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
+from manymotives.planning.warm_start import empty_plans, planners_of, world_of
 
 TASKS = 20  # a full block of sixteen, and one of four
 
@@ -48,7 +48,7 @@ def gradients(world, plans, temperature, counts, rewards):
     number = len(rewards)
     plans.rewards[:number], plans.temperature[:] = rewards, temperature
     is_soft = temperature > 0
-    _plan_again(world, plans, is_soft, number)
+    planners_of(world)[0](world, plans, is_soft, number)
     assert np.all(plans.residual[:number] < np.inf)
     q = plans.q
     with np.errstate(invalid="ignore"):
@@ -64,7 +64,7 @@ def gradients(world, plans, temperature, counts, rewards):
     log_policies = np.where(np.isfinite(q), below, 0.0) - np.log(total)
     found = (counts * log_policies[:number]).sum(axis=(1, 2))
     policies = policies if is_soft else chosen
-    _adjoint(world, plans, policies, q_gradient, w, number)
+    planners_of(world)[1](world, plans, policies, q_gradient, w, number)
     by_pairs = (q_gradient + w[..., None] * policies)[:number]
     return found, by_pairs if plans.rewards.shape[2] > 1 else by_pairs.sum(axis=2, keepdims=True)
 
@@ -125,7 +125,7 @@ def test_twenty_tasks_are_each_as_if_alone(temperature):
             np.testing.assert_allclose(slopes[n], expected_slopes[0], rtol=0, atol=slack)
     before = plans.value[:TASKS].copy()
     plans.rewards[7, 3] = np.nan
-    _plan_again(world, plans, temperature > 0, TASKS)
+    planners_of(world)[0](world, plans, temperature > 0, TASKS)
     assert np.flatnonzero(~np.isfinite(plans.residual[:TASKS])).tolist() == [7]
     others = np.arange(TASKS) != 7
     np.testing.assert_allclose(plans.value[:TASKS][others], before[others], rtol=1e-10)
@@ -141,7 +141,7 @@ def test_lanes_at_any_discount(discount):
     plans = empty_plans(world, 16, 1)
     assert (len(plans.lane_holder) > 0) == (discount <= 0.9999)
     plans.rewards[:, :, 0] = np.random.default_rng(0).normal(size=(16, 49))
-    _plan_again(world, plans, True, 16)
+    planners_of(world)[0](world, plans, True, 16)
     assert np.all(plans.residual <= 1e-13 * np.abs(plans.value).max(axis=1))
 
 
@@ -187,7 +187,7 @@ def test_ten_thousand_states_take_no_dense_array():
     rng = np.random.default_rng(0)
     plans.rewards[:few, :, 0] = rng.normal(size=(few, 10_000))
     for soft, number in ((True, few), (False, 1)):
-        _plan_again(world, plans, soft, number)
+        planners_of(world)[0](world, plans, soft, number)
         q = plans.rewards[:number] + (0.99 * environment.matrix @ plans.value[:number].T).T.reshape(number, 10_000, 4)
         best = q.max(axis=2)
         backup = best + np.log(np.exp(q - best[..., None]).sum(axis=2)) if soft else best

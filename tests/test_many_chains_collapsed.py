@@ -8,6 +8,7 @@ import scipy.special as sc
 import scipy.stats as st
 
 import manymotives as mm
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference.many_chains import collapsed
 from manymotives.inference.many_chains.collapsed import (
     CEILING,
@@ -45,7 +46,7 @@ def test_draws_below_a_limit_have_the_truncated_density(shape):
     limit = jnp.full(4000, CEILING)
     x = np.exp(np.asarray(_below(jax.random.key(0), jnp.full(4000, shape), limit)))
     ranks = sc.gammainc(shape, x) / sc.gammainc(shape, np.exp(CEILING))
-    assert st.kstest(ranks, "uniform").pvalue > 1e-3
+    assert st.kstest(ranks, "uniform").pvalue > SIGNIFICANCE
     assert st.kstest(ranks**2, "uniform").pvalue < 1e-6  # the control
 
 
@@ -81,11 +82,11 @@ def test_the_prior_stays_as_it_is_where_choices_say_nothing():
     before, after, tasks, u = moved(bound(), np.random.default_rng(0))
     assert (before != after).mean() > 0.8  # they do move
     for k in range(3):
-        assert st.kstest(after[:, k], st.gamma(1.0, scale=1 / RATE).cdf).pvalue > 1e-3
-        assert st.ks_2samp(u[:, 0, k], tasks[:, 1, k]).pvalue > 1e-3
+        assert st.kstest(after[:, k], st.gamma(1.0, scale=1 / RATE).cdf).pvalue > SIGNIFICANCE
+        assert st.ks_2samp(u[:, 0, k], tasks[:, 1, k]).pvalue > SIGNIFICANCE
         both = np.argsort(np.argsort(after[:, k])) + np.argsort(np.argsort(u[:, 1, k]))  # ranks: what belongs together
         same = np.argsort(np.argsort(before[:, k])) + np.argsort(np.argsort(tasks[:, 1, k]))
-        assert st.ks_2samp(both, same).pvalue > 1e-3
+        assert st.ks_2samp(both, same).pvalue > SIGNIFICANCE
 
 
 @pytest.mark.long

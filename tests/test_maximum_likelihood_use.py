@@ -9,6 +9,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import manymotives as mm
+from goodness_of_fit import SIGNIFICANCE
 from likelihood_examples import LEFT, bandit
 from manymotives.cli import app
 
@@ -134,7 +135,7 @@ def test_intervals_cover_and_ratios_are_chi_squared():
     restricted = fit(pinned, data=data, method=mm.MaximumLikelihood(draws=2, starts=1)).maximum.by_task[
         "log_likelihood"
     ]
-    assert stats.kstest(2 * (full - restricted), stats.chi2(1).cdf).pvalue > 0.001
+    assert stats.kstest(2 * (full - restricted), stats.chi2(1).cdf).pvalue > SIGNIFICANCE
     assert stats.kstest(2 * (full - restricted), stats.chi2(2).cdf).pvalue < 0.001
 
 
@@ -160,8 +161,8 @@ def test_ratio_tests_refuse_what_is_not_nested():
     other = mm.simulate(WORLD, (FEATURES @ [0.8, -0.5])[None], mm.SoftOptimal(1.0), steps=400, seed=9)
     sampled = fit(replace(MODEL, reward=mm.GaussianReward(np.eye(4)[:, :1])))
     for larger, small, said in (
-        (smaller, full, "no combination"),
-        (full, sampled, "no combination"),
+        (smaller, full, "not linear combinations"),
+        (full, sampled, "not linear combinations"),
         (full, fit(data=other), "different choices"),
         (full, fit(replace(MODEL, choice=mm.Softmax(1.0))), "SoftOptimal()"),
         (full, fit(replace(MODEL, choice=mm.SoftOptimal(2.0))), "inverse temperature"),

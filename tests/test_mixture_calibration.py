@@ -1,17 +1,17 @@
 """Simulation-based calibration where tasks share motives, and a control that must fail.
 
-Ranks of the number of motives and of who shares one are randomised among ties. One failure rate for the long
-calibrations: each is refused below FAILURE / 6. Draws that depend on each other look over-confident: where
-hyperparameters of rewards are inferred, chains take many sweeps to forget where they were, and draws are thinned more.
+Ranks of the number of motives and of who shares one are randomised among ties. Draws that depend on each
+other look over-confident: where hyperparameters of rewards are inferred, chains take many sweeps to forget where they
+were, and draws are thinned more.
 """
 
 import pytest
 
 import manymotives as mm
 from cases import seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from places import TRIANGLE
 
-FAILURE = 0.01
 SHORT = mm.HMC(chains=1, draws=15, warmup=15, thin=2)
 LONG = mm.HMC(chains=1, draws=50, warmup=60, thin=3)
 PATIENT = mm.HMC(chains=1, draws=40, warmup=40, thin=12)
@@ -38,7 +38,7 @@ def test_the_truth_is_one_more_draw():
     )
     found = mm.calibrate(model, TRIANGLE, SHORT, seeds=seeds_from(61, 8), **SIZE)
     assert RANKED | {"spread", "concentration of the process", "reward 0"} <= set(found.ranks)
-    assert found.p_value > FAILURE, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -47,7 +47,7 @@ def test_the_truth_is_one_more_draw_of_five_hundred(number):
     name = list(CASES)[number]
     found = mm.calibrate(CASES[name][0], TRIANGLE, CASES[name][1], seeds=seeds_from(70 + number, 500), **SIZE)
     print(name, found, sep="\n")
-    assert found.p_value > FAILURE / 6, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from arviz_stats.base import array_stats
 from scipy import integrate, special, stats
 
 import zoo
+from goodness_of_fit import SIGNIFICANCE
 from zoo_checks import (
     LARGEST_Z,
     compare,
@@ -228,7 +229,9 @@ def test_tail_probabilities_are_uniform_under_the_prior():
             tails = np.exp(log_tail_probabilities(one.model, variable))[:, 0].reshape(500, -1)[:, 0]
             if variable.kind not in ("Gamma", "Beta") or variable.values.min() > 1e-300:  # a float's end is no tail
                 checked.add(variable.kind)
-                assert stats.kstest(tails, "uniform").pvalue > 1e-5, f"model {index}: {variable.name}"  # some 70 tests
+                assert stats.kstest(tails, "uniform").pvalue > SIGNIFICANCE / 70, (
+                    f"model {index}: {variable.name}"
+                )  # some 70 tests
     assert checked == set(FAMILIES)
 
 

@@ -9,6 +9,7 @@ from scipy import special, stats
 import manymotives as mm
 import plain_optimality as plain
 from cases import in_turn
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference import Progress, sample
 from manymotives.inference.optimality.integral import integrate
 from manymotives.inference.optimality.integral_jax import Device
@@ -208,7 +209,7 @@ def test_drawn_rewards_have_their_weights():
         inside = np.exp(found.log_mass[0])
         expected = found.weights[0] if within else inside * found.weights[0] + (1 - inside) * measure
         observed = np.bincount(found.drawn, minlength=6)
-        assert stats.chisquare(observed, 20_000 * expected).pvalue > 1e-3
+        assert stats.chisquare(observed, 20_000 * expected).pvalue > SIGNIFICANCE
         qualified = found.gap > found.loss
         assert qualified.all() if within else abs(qualified.mean() - inside) < 0.05
 
@@ -253,7 +254,7 @@ def test_algorithm_2_is_the_plain_loop(empty):
     drawn = weights(mm.optimality.DirichletPolicy(0.7), 20_000)
     for m in range(2):
         observed = np.bincount(drawn.index[0, :, m], minlength=6)
-        assert stats.chisquare(observed, 20_000 * drawn.weights[m]).pvalue > 1e-3
+        assert stats.chisquare(observed, 20_000 * drawn.weights[m]).pvalue > SIGNIFICANCE
 
 
 def test_the_concentration_of_policies_is_integrated_out():
@@ -268,7 +269,7 @@ def test_the_concentration_of_policies_is_integrated_out():
     mass = plain.concentration_posterior(
         counts, available, lambda a: stats.gamma(2.0).logpdf(a) + np.log(a), np.exp(grid)
     )
-    assert stats.kstest(drawn, lambda a: np.interp(np.log(a), grid, np.cumsum(mass) - mass / 2)).pvalue > 1e-3
+    assert stats.kstest(drawn, lambda a: np.interp(np.log(a), grid, np.cumsum(mass) - mass / 2)).pvalue > SIGNIFICANCE
 
 
 def test_drawing_the_measure_anew_changes_nothing():
@@ -376,5 +377,5 @@ def test_the_device_says_the_same(name, empty):
 def test_a_device_that_is_not_there():
     environment, rewards, *_ = random_problem(0)
     target = mm.PolicyOptimalityModel(rewards).target(environment, ("a",), np.zeros((1, 4, 3)))
-    with pytest.raises(mm.errors.InputError, match="JAX finds none here"):
+    with pytest.raises(mm.errors.InputError, match="JAX finds no GPU here"):
         sample(mm.OptimalityMonteCarlo(device="gpu"), target, seed=0)

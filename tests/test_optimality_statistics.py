@@ -8,13 +8,13 @@ import pytest
 
 import manymotives as mm
 from cases import in_turn, seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference.optimality.integral import integrate
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import log_survival_of
 from manymotives.planning import PlannedRewards
 from places import TRIANGLE
 
-FAILURE = 0.01
 SET = mm.optimality.RewardSet(
     np.random.default_rng(0).dirichlet(np.ones(3), size=8), np.random.default_rng(1).dirichlet(np.full(8, 3.0))
 )
@@ -107,7 +107,7 @@ SIZE = {"tasks": 3, "steps": 15, "progress": False}
 @pytest.mark.parametrize("name", in_turn(STORIES, every=7))
 def test_the_truth_is_one_more_draw(name):
     found = mm.calibrate(STORIES[name], TRIANGLE, METHOD, seeds=seeds_from(4, 60), **SIZE)
-    assert found.p_value > FAILURE / len(STORIES), found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_missing_division_is_seen():
         many, mm.optimality.DirichletPolicy(3.0), mm.optimality.ExponentialOptimality(15.0)
     )
     settings = {"tasks": 1, "steps": 200, "seeds": seeds_from(6, 400), "progress": False}
-    assert mm.calibrate(model, TRIANGLE, METHOD, **settings).p_value > FAILURE
+    assert mm.calibrate(model, TRIANGLE, METHOD, **settings).p_value > SIGNIFICANCE
     assert mm.calibrate(model, TRIANGLE, WithoutTheDivision(), **settings).p_value < 1e-3
 
 

@@ -11,6 +11,7 @@ from scipy import integrate, special, stats
 import manymotives as mm
 import mixture_examples
 import oracle_discount
+from goodness_of_fit import SIGNIFICANCE
 from oracle_mixture import Finite, Known, Restaurant, log_priors, new_motive_probabilities, partitions, weight_nodes
 from oracle_mixture_posterior import (
     block_evidence,
@@ -73,7 +74,7 @@ def test_a_restaurant_draws_what_its_prior_says() -> None:
         drawn = rng.choice(len(shares), size=4, p=shares)
         mixed[index[tuple({z: k for k, z in enumerate(dict.fromkeys(drawn.tolist()))}[z] for z in drawn)]] += 1
     for found, prior in ((seated, Restaurant(0.7)), (mixed, Finite(3.0, 0.6))):
-        assert stats.chisquare(found, draws * np.exp(log_priors(prior, 4))).pvalue > 1e-4
+        assert stats.chisquare(found, draws * np.exp(log_priors(prior, 4))).pvalue > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("is_soft", [False, True])

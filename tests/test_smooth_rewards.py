@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from cases import seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.cli import app
 
 GRID = mm.worlds.GridWorld((4, 4), discount=0.9)
@@ -177,7 +178,7 @@ def test_the_truth_is_one_more_draw(method, sharing):
     """Simulation-based calibration; six of them, each refused below 0.01 / 6."""
     model = mm.RewardPolicyModel(mm.SmoothReward(range=mm.Gamma(4.0, 2.0)), sharing=getattr(mm, sharing)())
     found = mm.calibrate(model, SMALL, CALIBRATED[method], seeds=seeds_from(5, 30), tasks=2, steps=15, progress=False)
-    assert found.p_value > 0.01 / 6, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 # ---- what is kept --------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Simulation-based calibration where motives switch, and controls that must fail.
 
-What is ranked does not depend on the order of motives. One failure rate for the long calibrations of this file: each is
-refused below FAILURE / 8.
+What is ranked does not depend on the order of motives.
 """
 
 import itertools
@@ -12,6 +11,7 @@ import pytest
 
 import manymotives as mm
 from cases import seeds_from
+from goodness_of_fit import SIGNIFICANCE
 from manymotives.assessment.switching import drawn_rows, filtered
 from manymotives.inference.mcmc.motive_updates import resample_rows
 from manymotives.inference.mcmc.motives import MotiveSampler
@@ -19,7 +19,6 @@ from manymotives.models.assignment import Assignment
 from manymotives.models.hidden_markov import filtered_motives
 from places import TRIANGLE
 
-FAILURE = 0.01
 SHARINGS = {"Pooled": mm.Pooled(), "Separate": mm.Separate(), "Hierarchical": mm.Hierarchical()}
 SHORT = mm.Gibbs(chains=1, draws=30, warmup=40, thin=5)
 LONG = mm.HMC(chains=1, draws=40, warmup=60, thin=4, max_rounds=1)
@@ -39,7 +38,7 @@ def test_the_truth_is_one_more_draw():
     model = switching_model("Hierarchical", "state")
     found = mm.calibrate(model, TRIANGLE, SHORT, seeds=seeds_from(41, 30), **SIZE)
     assert {"stay 0, least", "switches", "last two the same, filtered", "stickiness"} <= set(found.ranks)
-    assert found.p_value > FAILURE, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 CASES = list(enumerate(itertools.product(SHARINGS, ["everywhere", "state"])))
@@ -52,7 +51,7 @@ def test_the_truth_is_one_more_draw_of_five_hundred(number, case):
     method = PATIENT if case[0] == "Hierarchical" else LONG
     found = mm.calibrate(switching_model(*case), TRIANGLE, method, seeds=seeds_from(50 + number, 500), **SIZE)
     print(*case, found, sep="\n")
-    assert found.p_value > FAILURE / 8, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 @pytest.mark.long
@@ -63,7 +62,7 @@ def test_other_numbers_of_motives_rewards_and_rules_are_calibrated(motives):
     model = mm.RewardPolicyModel(mm.DirichletReward(mm.Gamma(shape=3.0, rate=2.0)), choice, switching=switching)
     found = mm.calibrate(model, TRIANGLE, replace(PATIENT, thin=30), seeds=seeds_from(43, 200), **SIZE)
     print(motives, found, sep="\n")
-    assert found.p_value > FAILURE / 8, found
+    assert found.p_value > SIGNIFICANCE, found
 
 
 # ---- controls: what is wrong must look wrong ------------------------------------------------------------------

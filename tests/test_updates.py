@@ -5,7 +5,7 @@ import pytest
 
 import manymotives as mm
 from cases import in_turn
-from manymotives.planning.warm_start import _adjoint, _plan_again, empty_plans, world_of
+from manymotives.planning.warm_start import empty_plans, planners_of, world_of
 
 PLACES = {
     "a grid": mm.worlds.GridWorld((4, 5), slip=0.0, discount=0.9),
@@ -35,7 +35,7 @@ def test_updated_plans_are_plans(name, on, step):
         if on == "state_action":
             rewards *= environment.available  # what cannot be done gives nothing
         plans.rewards[:2] = rewards
-        _plan_again(world, plans, False, 2)
+        planners_of(world)[0](world, plans, False, 2)
         assert np.all(plans.residual[:2] < np.inf)
         expected = mm.plan(environment, rewards[..., 0] if on == "state" else rewards, on=on)
         assert np.allclose(plans.value[:2], expected.value, rtol=1e-9, atol=1e-9)
@@ -48,7 +48,7 @@ def test_the_first_plan_may_begin_from_actions_that_do_not_exist():
     world = world_of(environment, rewards=1)
     plans = empty_plans(world, 16, 1)
     plans.rewards[0, :, 0] = np.random.default_rng(0).normal(size=environment.num_states)
-    _plan_again(world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
+    planners_of(world)[0](world, plans, False, 1)  # from action 0 everywhere, which leaves do not have
     np.testing.assert_allclose(plans.value[0], mm.plan(environment, plans.rewards[0, :, 0]).value, rtol=1e-9)
 
 
@@ -65,10 +65,10 @@ def test_gradients_go_back_through_updated_plans(name):
         plans = empty_plans(world, 16, 1)
         plans.actions[:] = environment.available.argmax(axis=1)
         plans.rewards[:] = rewards
-        _plan_again(world, plans, False, 16)
+        planners_of(world)[0](world, plans, False, 16)
         policies = np.zeros(shape)
         np.put_along_axis(policies, plans.actions[:, :, None], 1.0, axis=2)
         value_adjoint = np.zeros(shape[:2])
-        _adjoint(world, plans, policies, q_gradient, value_adjoint, 16)
+        planners_of(world)[1](world, plans, policies, q_gradient, value_adjoint, 16)
         found.append(value_adjoint)
     assert np.allclose(found[0], found[1], rtol=1e-9, atol=1e-9)

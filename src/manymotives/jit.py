@@ -23,6 +23,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import register_jitable
 
 IMPORTED = re.compile(r"^ *(?:from|import) +(numba|manymotives[\w.]*)", re.MULTILINE)
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}  # nobody calls functions as C does
 TESTED = ("0.68.",)  # versions of Numba whose insides `lowering` is known to fit
 
 
@@ -66,7 +67,7 @@ def _compiler(name: str) -> dict[str, Any]:
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile what Python calls, when it is called, and keep it on disk: beside the source, or else for the user."""
-    dispatcher: Any = njit(nogil=True, error_model="numpy", **_compiler("OuterCompiler"))(function)
+    dispatcher: Any = njit(nogil=True, **OPTIONS, **_compiler("OuterCompiler"))(function)
     with suppress(RuntimeError):  # there is nowhere to keep it
         kept = FunctionCache(function)
         stamp = kept._impl.locator.get_source_stamp(), digest_of_sources()
@@ -75,7 +76,6 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-INNER: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, **_compiler("InnerCompiler")}
+INNER: dict[str, Any] = {**OPTIONS, **_compiler("InnerCompiler")}
 inner = register_jitable(**INNER)
 inner_any_order = register_jitable(**INNER, fastmath={"reassoc", "contract"})
-inlined = njit(inline="always", error_model="numpy")  # before any type is known: for calls that cost more than the work

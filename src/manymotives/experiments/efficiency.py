@@ -160,11 +160,11 @@ def panel(name: str, figure: str, steps: int, seconds: float, quick: int) -> Pan
             "sharper policies": (Cell(Setting(steps, policy_concentration=0.1)),),
         },
         notes={
-            "all steps": "every step is shown, the first ones too; rewards on states",
+            "all steps": "all steps are shown, including the first ones; rewards on states",
             "second half shown": "the first half of the steps is not shown, as in the authors' code",
             "rewards on pairs": "rewards on state–action pairs, for MWAL too",
-            "scale-free loss": "MPO measures loss by what there is to lose, so that flat rewards are not favoured",
-            "sharper policies": "a prior of 0.1 for every action in MPO, which trusts few choices more",
+            "scale-free loss": "MPO losses are relative to the largest possible one, so flat rewards are not favoured",
+            "sharper policies": "a prior of 0.1 for every action in MPO, which gives few choices more weight",
         },
         look=Look(
             ("Imit", "MWAL", "MRP-MC", "MPO-MC", "Imit, most frequent action", BROKEN[0]),
@@ -182,7 +182,7 @@ def panel(name: str, figure: str, steps: int, seconds: float, quick: int) -> Pan
             Claim(
                 "the imitator performs rather well",
                 WELL,
-                "a tenth of the loss of blind choice, less the imitator's",
+                "a tenth of the loss of uniform choice, less the imitator's",
                 from_blind,
             ),
             *(

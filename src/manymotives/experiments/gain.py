@@ -84,7 +84,7 @@ def run(setting: Setting, seed: int) -> dict[str, float]:
 
 
 def slope(series: str) -> Callable[[Row], float]:
-    """Least-squares slope of a gain against the logarithm (base 10) of the number of tasks: what tenfold tasks add."""
+    """Least-squares slope of a gain against the logarithm (base 10) of the number of tasks."""
     x = np.log10(TASKS)
     weights = (x - x.mean()) / np.square(x - x.mean()).sum()
 
@@ -108,7 +108,10 @@ def pooling_gains(row: Row) -> float:
 
 
 GROWS = "As the number of tasks increases, so does the performance gain of the multitask prior relative to an imitator"
-ADDS = "slope of (loss of the imitator less loss of the model) against the number of tasks: what tenfold tasks add"
+ADDS = (
+    "slope of (loss of the imitator less loss of the model) against the number of tasks: "
+    "the change per tenfold increase of tasks"
+)
 
 PANEL = Panel(
     name="gain",
@@ -129,7 +132,7 @@ PANEL = Panel(
         "population unknown": "rewards from Dirichlet(1, …, 1), which the models do not know; 100 steps each",
         "population known": "the models know the Dirichlet distribution: there is nothing to share",
         "1000 steps": "longer demonstrations: the length is not given",
-        "sparse rewards": "rewards from Dirichlet(0.2, …): most tasks care for one state",
+        "sparse rewards": "rewards from Dirichlet(0.2, …): most tasks want a single state",
         "rewards on pairs": "the models put rewards on state–action pairs",
     },
     look=Look(
@@ -141,13 +144,13 @@ PANEL = Panel(
     claims=(
         Claim("gain grows with tasks, pooled imitator", GROWS, ADDS, slope("MRP-MC over Imit, pooled")),
         Claim(
-            "gain grows with tasks, one imitator a task",
+            "gain grows with tasks, one imitator per task",
             GROWS,
             ADDS,
             slope("MRP-MC over Imit, task by task"),
         ),
         Claim(
-            "gain grows with tasks, one imitator a task, nested sampler",
+            "gain grows with tasks, one imitator per task, nested sampler",
             GROWS,
             f"{ADDS}; with a sampler whose weights do not collapse",
             slope("MRP-MC, nested over Imit, task by task"),

@@ -106,7 +106,7 @@ PANEL = Panel(
         "1000 steps": "one demonstration of 1000 steps, rewards on states",
         "100 steps": "a shorter demonstration: the length is not given",
         "rewards on pairs": "both models put rewards on state–action pairs",
-        "scale-free loss": "MPO measures loss by what there is to lose, so that flat rewards are not favoured",
+        "scale-free loss": "MPO losses are relative to the largest possible one, so flat rewards are not favoured",
     },
     look=Look(("MRP-MC", "MPO-MC"), "rewards drawn from the prior"),
     claims=(

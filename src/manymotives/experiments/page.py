@@ -77,7 +77,7 @@ def _section(panel: Panel, claims: pd.DataFrame, curves: pd.DataFrame, pictures:
     lines += [line for name in pictures for line in (f"![{panel.title}](reproduction/{name}.png)", "")]
     of_panel = claims[claims["panel"] == panel.name]
     readings = [reading for reading in panel.readings if (of_panel["reading"] == reading).any()]
-    lines += ["| reading | what it is | runs |", "|---|---|---|"]
+    lines += ["| reading | meaning | runs |", "|---|---|---|"]
     for number, reading in enumerate(readings):
         runs = int(of_panel.loc[of_panel["reading"] == reading, "runs"].max())
         lines.append(f"| {reading}{' (default)' if number == 0 else ''} | {panel.notes[reading]} | {runs} |")

@@ -1,4 +1,4 @@
-"""From the store to tables: one row a run, curves with standard errors, claims with verdicts."""
+"""From the store to tables: one row per run, curves with standard errors, claims with verdicts."""
 
 from dataclasses import dataclass
 

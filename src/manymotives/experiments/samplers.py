@@ -116,7 +116,7 @@ PANEL = Panel(
         "rewards on pairs": (Cell(Setting(rewards_on="state_action")),),
     },
     notes={
-        "1000 steps": "every step is shown, the first ones too",
+        "1000 steps": "all steps are shown, including the first ones",
         "100 steps": "a shorter demonstration: the length is not given",
         "second half shown": "1000 steps after 1000 that are not shown, as in the authors' code",
         "rewards on pairs": "the model puts rewards on state–action pairs",

@@ -147,22 +147,28 @@ PANEL = Panel(
     look=Look(
         ("soft", "RP-MH", "MRP-MH", "LinProg", "PolWalk", "MWAL", "PolWalk, pooled", "Imit, most frequent action"),
         "tasks known together",
-        y="loss a task",
+        y="loss per task",
     ),
     claims=(
         Claim(
             "the improvement over RP-MH increases",
             GROWS,
-            "slope of (loss of RP-MH less loss of MRP-MH) against the number of tasks: what tenfold tasks add",
+            "slope of (loss of RP-MH less loss of MRP-MH) against the number of tasks: "
+            "the change per tenfold increase of tasks",
             slope("RP-MH", "MRP-MH"),
         ),
         Claim(
             "MRP-MH gets better with more tasks",
             GROWS,
-            "minus the slope of the loss of MRP-MH: what tenfold tasks take away",
+            "minus the slope of the loss of MRP-MH: the decrease per tenfold increase of tasks",
             falls,
         ),
-        Claim("RP-MH degrades", SLOWLY, "slope of the loss of RP-MH: what tenfold tasks add", slope("RP-MH")),
+        Claim(
+            "RP-MH degrades",
+            SLOWLY,
+            "slope of the loss of RP-MH: the change per tenfold increase of tasks",
+            slope("RP-MH"),
+        ),
         Claim(
             "RP-MH degrades where all of it is pooled",
             SLOWLY,

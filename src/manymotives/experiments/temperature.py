@@ -107,7 +107,7 @@ def dirichlet(rng: np.random.Generator, concentration: np.ndarray, count: int) -
 
 
 def mean_loss(world: mm.Environment, policies: np.ndarray, rewards: np.ndarray, on: str) -> float:
-    """Of all tasks: the paper's total loss, a task."""
+    """The paper's total loss over all tasks, per task."""
     return float(mm.loss(world, policies, rewards, on=on).mean())
 
 
@@ -151,20 +151,20 @@ PANEL = Panel(
     notes={
         "scale 10": "Gamma with shape 1, scale 10; near-deterministic transitions; 8 states, 4 actions; state rewards",
         "rate 10": "Gamma with shape 1 and rate 10: sparse rewards",
-        "shape 10": "Gamma with shape 10 and rate 1: rewards all alike",
+        "shape 10": "Gamma with shape 10 and rate 1: nearly equal rewards",
         "scale 10, dense": "next states from Dirichlet(1, …, 1)",
         "rate 10, dense": "sparse rewards, dense transitions",
-        "shape 10, dense": "rewards all alike, dense transitions",
+        "shape 10, dense": "nearly equal rewards, dense transitions",
         "scale 10, rewards on pairs": "rewards on state–action pairs, true ones and inferred ones",
         "rate 10, rewards on pairs": "sparse rewards on pairs",
         "scale 10, 16 states, 2 actions": "another size: the paper gives none",
-        "scale 10, HMC": "the library's default sampler in place of random steps",
+        "scale 10, HMC": "the library's default sampler instead of a random walk",
         "scale 10, another prior of c": "inverse temperatures from Gamma(shape 2, rate 0.5), not from a population",
     },
     look=Look(
         ("soft", "RP-MH", "MRP-MH", "LinProg", "PolWalk", "MWAL", "RP-MH, task by task", "Imit, most frequent action"),
         "inverse temperature c",
-        y="loss a task",
+        y="loss per task",
         log_x=False,
     ),
     claims=(

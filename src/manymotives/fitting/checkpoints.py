@@ -56,6 +56,7 @@ def fit_in_blocks(
     if posterior is not None and _is_finished(posterior, run):
         return posterior
     shown = progress if isinstance(progress, Progress) else Progress(progress)
+    run.compile(shown)
     if not _goes_on(method):
         run.advance(method.draws, shown)
         with shown.phase(LABELLING):
@@ -162,8 +163,8 @@ def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:
     other = [word for word, value in identity.items() if known.get(word) != value]
     if other:
         raise InputError(
-            f"{path} holds another run, with another {' and another '.join(other)}. Choose another file, or overwrite "
-            "it with --force."
+            f"{path} holds a different run, with another {' and another '.join(other)}. Choose another file, or "
+            "overwrite it with --force."
         )
     return found
 
@@ -249,6 +250,8 @@ def _marked(posterior: Posterior, run: Run, identity: dict[str, str]) -> Posteri
     if not _is_finished(marked, run):
         made = _made(posterior)
         data.attrs[UNFINISHED] = made
-        warning = f"this run has not ended: a checkpoint after {made} draws a chain. Go on with fit --resume."
+        warning = (
+            f"this run is incomplete: it is a checkpoint after {made} draws per chain. Continue it with fit --resume."
+        )
         data.attrs["warnings"] = json.dumps([warning, *posterior.warnings])
     return marked

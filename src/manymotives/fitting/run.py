@@ -11,12 +11,12 @@ from manymotives.data.belief import DynamicsBelief, EnvironmentOrBelief, split_e
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environments import Environments, environment_of
 from manymotives.errors import InputError
-from manymotives.fitting.compilation import compile_first, is_compiled
+from manymotives.fitting.compilation import compile_first
 from manymotives.fitting.looks import Looks
 from manymotives.inference import HMC, Method, Progress, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
-from manymotives.inference.mcmc.watching import COMPILING, advice
+from manymotives.inference.mcmc.watching import advice
 from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
@@ -89,11 +89,13 @@ class Run:
         check_state(arrays, self.target)
         self.start, self.state = start, replace(self.state, arrays=arrays)
 
+    def compile(self, progress: Progress) -> None:
+        """Compile what the method needs, if that has never been done on this machine."""
+        if isinstance(self.method, HMC) and self.method.device is None:
+            compile_first(progress)
+
     def advance(self, draws: int, progress: Progress) -> None:
         """So many draws more, of each chain."""
-        if isinstance(self.method, HMC) and self.method.device is None and not is_compiled():
-            with progress.phase(COMPILING):
-                compile_first()
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 
@@ -101,7 +103,8 @@ class Run:
         """About how many seconds it takes until the first look at the chains, or NaN; and what would take less."""
         if not isinstance(self.method, HMC):
             return float("nan"), ""
-        with progress.phase(FORECASTING if is_compiled() else COMPILING):
+        self.compile(progress)
+        with progress.phase(FORECASTING):
             seconds = self.method.seconds_ahead(self.target, self.seed, self.looks.points[0])
         return seconds, advice(self.target)
 
@@ -196,18 +199,18 @@ class Run:
         )
         if not same:
             raise InputError(
-                "start is the posterior of another model, environment or other data: it cannot be gone on from."
+                "start is the posterior of another model, environment or data set, so it cannot be resumed."
             )
         kind, name = json.loads(attrs["method"])["kind"], type(self.method).__name__
         if kind != name:
-            raise InputError(f"start was made by {kind}(): go on with the same method, not {name}().")
+            raise InputError(f"start was made by {kind}(): resume it with the same method, not {name}().")
         arrays = unpacked_state(start.data["sampler"].dataset)
         if not arrays:
-            raise InputError("start was stopped by hand or made by a method that cannot go on.")
+            raise InputError("start was interrupted, or made by a method that cannot be resumed.")
         chains, found = getattr(self.method, "chains", None), start.data["posterior"].sizes["chain"]
         if chains is not None and chains != found:
             raise InputError(
-                f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}."
+                f"start has {found} chain{'s' if found > 1 else ''}: resume it with the same number, not with {chains}."
             )
         return arrays
 

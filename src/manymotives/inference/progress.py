@@ -18,8 +18,8 @@ ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where ther
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
 ADVICE = (
-    "What makes it shorter: rewards made of a few features, GaussianReward(features=...) or fit --features, instead of "
-    "one for each state; fewer states; EmpiricalBayes(), fit --method empirical-bayes, for a first look in minutes."
+    "To shorten it, use rewards made of a few features, GaussianReward(features=...) or fit --features, instead of one "
+    "for each state; fewer states; or EmpiricalBayes(), fit --method empirical-bayes, for an approximation in minutes."
 )
 ADVICE_ON_PAIRS = 'Rewards on states, on="state" or fit --on states, are fewer than those on pairs.'
 
@@ -148,11 +148,11 @@ class Report:
         shown = {"completed": made, "rate": rate, "note": note, "visible": elapsed > 1.0}
         self.bar.update(self.task, description=phase or self.unit, **shown)  # type: ignore[arg-type]
         if phase and self.bar.disable and time.monotonic() > self.phases.setdefault(phase, time.monotonic() + SOON):
-            self.phases[phase] = time.monotonic() + BETWEEN
             self.name(phase, note)
 
     def name(self, phase: str, note: str = "") -> None:
         """Say what is being done: in the bar, or where there is none, by a line."""
+        self.phases[phase] = time.monotonic() + BETWEEN
         if not self.bar.disable:
             self.bar.update(self.task, description=phase, visible=True)  # type: ignore[arg-type]
         elif self.speaks and self.names_phases:
@@ -181,7 +181,7 @@ class Report:
 
 def announcement(seconds: float, advice: str = ADVICE) -> str:
     """How long a run takes, and what to do instead where that is very long."""
-    line = f"This takes about {in_words(seconds)}, as far as one can tell, and longer where chains mix slowly."
+    line = f"This will take about {in_words(seconds)}, or longer if the chains mix slowly."
     return f"{line} {advice}" if seconds > LONG else line
 
 

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from manymotives.by_reference import by_reference
+
 FULL = 0.5  # share of entries from which on zeros are kept …
 MANY = 100_000  # … if there are so many: fewer take no time, and go on giving the same numbers to the last bit
 
 
+@by_reference
 class Features(NamedTuple):
     """Compressed sparse rows Φ [cells, K], for compiled loops; without a row where rewards have no features."""
 

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.jit import compiled, inner
 
 
+@by_reference
 class SmoothScales(NamedTuple):
     """Where the second parameter of the first K coordinates comes from; K = 0 where each has its own."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from manymotives import families
+from manymotives.by_reference import by_reference
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
@@ -35,6 +36,7 @@ LARGEST_LOG = 708.0  # of what can be written down as a positive and finite numb
 BATCH = 2_000_000  # numbers of q at a time when likelihoods are computed for many draws
 
 
+@by_reference
 class ParameterLayout(NamedTuple):
     """The parameter layout: the family of each coordinate and where its parameters come from, for compiled loops."""
 
@@ -292,8 +294,8 @@ def checked_choices(environment: Environment, demonstrations: Demonstrations) ->
     """Counts [M, S, A] of choices that the environment allows."""
     if demonstrations.states != environment.states or demonstrations.actions != environment.actions:
         raise InputError(
-            "the demonstrations have other states or actions than the environment. Read them with it: "
-            "Demonstrations.from_frame(frame, environment, ...)."
+            "the states or actions of the demonstrations differ from those of the environment. Read them with "
+            "it: Demonstrations.from_frame(frame, environment, ...)."
         )
     counts = demonstrations.counts.astype(float)
     impossible = (counts > 0).any(axis=0) & ~environment.available
@@ -301,8 +303,7 @@ def checked_choices(environment: Environment, demonstrations: Demonstrations) ->
         state, action = np.argwhere(impossible)[0]
         raise InputError(
             f"action {quoted(environment.actions[action])} was taken in state "
-            f"{quoted(environment.states[state])}, where the "
-            "environment does not have it."
+            f"{quoted(environment.states[state])}, where it is not available in this environment."
         )
     return counts
 
@@ -313,7 +314,7 @@ def check_everyone_chose(demonstrations: Demonstrations, counts: np.ndarray) -> 
     if silent:
         raise InputError(
             f"no choices were recorded for {', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
-            "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
+            "under Separate() nothing can be inferred about them. Use Hierarchical(), or leave them out."
         )
 
 

@@ -12,15 +12,13 @@ nominal action is allowed and leads nowhere.
 
 A lane may have a discount of its own, k times that in T: (I − k T_π) v = x is (I / k − T_π) (k v) = x, with another
 diagonal alone, and its backup is that of k v. `diagonal` is 1 / k, and exactly 1 where no lane has one.
-
-Most functions are inlined: a call costs an atomic reference count for each array, at S = 5 more than the arithmetic.
 """
 
 import math
 
 import numpy as np
 
-from manymotives.jit import inlined, inner
+from manymotives.jit import inner
 from manymotives.planning.simd import (
     WIDTH,
     any_greater,
@@ -38,7 +36,7 @@ FORBIDDEN = -1e300
 EPSILON = 2.0**-52
 
 
-@inlined
+@inner
 def load_block(rewards, forbidden, first, r):
     """r[s·A + a, lane] = rewards[first + lane, s, a], or what the state gives where rewards lie on states."""
     _, num_states, per_state = rewards.shape
@@ -52,7 +50,7 @@ def load_block(rewards, forbidden, first, r):
             store(r, s * num_actions + a, spread(FORBIDDEN) if forbidden[s * num_actions + a] else x)
 
 
-@inlined
+@inner
 def backup(transitions, r, v, q):
     """q = r + T v; four rows at a time, so that each value read serves four of them."""
     num_pairs, num_states = transitions.shape
@@ -80,14 +78,21 @@ def backup(transitions, r, v, q):
         i += 1
 
 
-@inlined
+@inner
+def fill(v, number):
+    """The same number everywhere."""
+    for s in range(v.shape[0]):
+        store(v, s, spread(number))
+
+
+@inner
 def scale(v, factor):
     """v times a factor of each lane."""
     for s in range(v.shape[0]):
         store(v, s, load(v, s) * load(factor, 0))
 
 
-@inlined
+@inner
 def best_values(q, v):
     """v(s) = max_a q(s, a)."""
     num_states = v.shape[0]
@@ -100,7 +105,7 @@ def best_values(q, v):
         store(v, s, best)
 
 
-@inlined
+@inner
 def first_greedy(q, v, p):
     """p one-hot at the first best action."""
     num_states = v.shape[0]
@@ -115,7 +120,7 @@ def first_greedy(q, v, p):
             left = left - weight
 
 
-@inlined
+@inner
 def greedy_improvement(q, p, v, tolerance, gap):
     """Switch to the best action where it beats the one taken by more than rounding; else keep it.
 
@@ -150,7 +155,7 @@ def greedy_improvement(q, p, v, tolerance, gap):
     return switched
 
 
-@inlined
+@inner
 def soft_improvement(q, c, p, v, bonus, gap):
     """π = softmax(c q), v = log Σ exp(c q) / c, bonus = H(π) / c; in `gap` the change of v."""
     num_states = v.shape[0]
@@ -179,7 +184,7 @@ def soft_improvement(q, c, p, v, bonus, gap):
             v[s, lane] = best + above
 
 
-@inlined
+@inner
 def evaluate_block(transitions, r, p, bonus, diagonal, upper, v):
     """Solve (diagonal − T_π) v = r_π + bonus by elimination, row by row; `upper` is scratch [S·S, WIDTH]."""
     num_states = v.shape[0]
@@ -201,7 +206,7 @@ def evaluate_block(transitions, r, p, bonus, diagonal, upper, v):
     substitute_back(upper, v)
 
 
-@inlined
+@inner
 def adjoint_block(transitions, g, p, diagonal, upper, w):
     """Solve (diagonal − T_π)ᵀ w = Tᵀ g: then g + w π is the gradient in r of a function of q with gradient g."""
     num_states = w.shape[0]
@@ -225,7 +230,7 @@ def adjoint_block(transitions, g, p, diagonal, upper, w):
     substitute_back(upper, w)
 
 
-@inlined
+@inner
 def clear_row(upper, v, i):
     """Clear row i of a system by all earlier rows (two at a time: half the traffic) and invert its pivot."""
     num_states = v.shape[0]
@@ -253,7 +258,7 @@ def clear_row(upper, v, i):
     store(upper, row + i, one / load(upper, row + i))
 
 
-@inlined
+@inner
 def substitute_back(upper, v):
     """v from the cleared system."""
     num_states = v.shape[0]
@@ -266,7 +271,7 @@ def substitute_back(upper, v):
         store(v, i, x * load(upper, row + i))
 
 
-@inlined
+@inner
 def rounding(v, tolerance):
     """What float64 cannot tell apart in a backup of v: the error bound of a dot product, S ε max|v|, twice."""
     largest = spread(0.0)
@@ -277,7 +282,7 @@ def rounding(v, tolerance):
     store(tolerance, 0, largest * spread(EPSILON * max(64.0, 2.0 * v.shape[0])))
 
 
-@inlined
+@inner
 def store_block(block_q, v, forbidden, tolerance, first, q, value, actions):
     """Write one block's results; of actions that rounding cannot tell apart, the one with the lowest index."""
     num_states = v.shape[0]

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from manymotives.by_reference import by_reference
 from manymotives.data.environment import Environment
 from manymotives.jit import compiled
 
@@ -20,6 +21,7 @@ MOST_ENTRIES = 12_000_000  # of L and U: a hundred million bytes
 MOST_OPERATIONS = 1e10  # of an elimination in a band: a minimum-degree order takes a tenth of it, or a few seconds
 
 
+@by_reference
 class Elimination(NamedTuple):
     """In which order states are eliminated, and where L and U have non-zeros: row by row, columns ascending."""
 

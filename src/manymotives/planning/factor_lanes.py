@@ -244,7 +244,9 @@ def _largest(x, sizes, row):
 def _factorise_lanes(world, ratio, policy, factors, slot, work):
     """As `factors.factorise`, for policies [S·A] of all lanes."""
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
-    order, columns, starts, indices, diagonal, is_nested = world.elimination
+    elimination = world.elimination
+    order, columns, starts = elimination.order, elimination.columns, elimination.indptr
+    indices, diagonal, is_nested = elimination.indices, elimination.diagonal, elimination.is_nested
     row = factors[slot]
     zero, one = spread(0.0), spread(1.0)
     for i in range(world.num_states):
@@ -307,7 +309,9 @@ def _factorise_lanes(world, ratio, policy, factors, slot, work):
 @inner
 def _solve_lanes(world, factors, slot, x, work):
     """x becomes (L U)⁻¹ x in every lane."""
-    order, _, starts, indices, diagonal, _ = world.elimination
+    elimination = world.elimination
+    order, starts = elimination.order, elimination.indptr
+    indices, diagonal = elimination.indices, elimination.diagonal
     row, num_states = factors[slot], world.num_states
     zero = spread(0.0)
     for i in range(num_states):
@@ -327,7 +331,9 @@ def _solve_lanes(world, factors, slot, x, work):
 @inner
 def _solve_transposed_lanes(world, factors, slot, x, work):
     """x becomes ((L U)ᵀ)⁻¹ x in every lane."""
-    order, _, starts, indices, diagonal, _ = world.elimination
+    elimination = world.elimination
+    order, starts = elimination.order, elimination.indptr
+    indices, diagonal = elimination.indices, elimination.diagonal
     row, num_states = factors[slot], world.num_states
     zero = spread(0.0)
     for i in range(num_states):

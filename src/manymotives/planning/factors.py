@@ -195,7 +195,9 @@ def factorise(world, ratio, policy, factors, slot, work):
     row is read and written a quarter as often.
     """
     indptr, probabilities, num_actions = world.indptr, world.probabilities, world.num_actions
-    order, columns, starts, indices, diagonal, is_nested = world.elimination
+    elimination = world.elimination
+    order, columns, starts = elimination.order, elimination.columns, elimination.indptr
+    indices, diagonal, is_nested = elimination.indices, elimination.diagonal, elimination.is_nested
     row = factors[slot]
     for i in range(world.num_states):
         begin, end, middle = starts[i], starts[i + 1], diagonal[i]
@@ -247,7 +249,9 @@ def factorise(world, ratio, policy, factors, slot, work):
 @inner
 def solve(world, factors, slot, x, work):
     """x becomes (L U)⁻¹ x; states as they are, the order of elimination stays inside."""
-    order, _, starts, indices, diagonal, _ = world.elimination
+    elimination = world.elimination
+    order, starts = elimination.order, elimination.indptr
+    indices, diagonal = elimination.indices, elimination.diagonal
     row, num_states = factors[slot], world.num_states
     for i in range(num_states):
         total = x[order[i]]
@@ -265,7 +269,9 @@ def solve(world, factors, slot, x, work):
 @inner
 def solve_transposed(world, factors, slot, x, work):
     """x becomes ((L U)ᵀ)⁻¹ x."""
-    order, _, starts, indices, diagonal, _ = world.elimination
+    elimination = world.elimination
+    order, starts = elimination.order, elimination.indptr
+    indices, diagonal = elimination.indices, elimination.diagonal
     row, num_states = factors[slot], world.num_states
     for i in range(num_states):
         work[i] = x[order[i]]

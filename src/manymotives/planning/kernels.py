@@ -21,6 +21,7 @@ from manymotives.planning.blocks import (
     backup,
     best_values,
     evaluate_block,
+    fill,
     first_greedy,
     greedy_improvement,
     lane_array,
@@ -70,13 +71,13 @@ def plan_batch(
     block_q = lane_array(num_pairs)
     v = lane_array(num_states)
     bonus = lane_array(num_states)
-    bonus[:] = 0.0
+    fill(bonus, 0.0)
     upper = lane_array(num_states * num_states)
     c = np.ones(WIDTH)
     tolerance = lane_array(1)
     gap = lane_array(1)
     ratio, diagonal = lane_array(1), lane_array(1)
-    diagonal[:] = 1.0
+    fill(diagonal, 1.0)
     for first in range(begin, end, WIDTH):
         load_block(rewards, forbidden, first, r)
         if soft:
@@ -87,7 +88,7 @@ def plan_batch(
                 ratio[0, lane] = ratios[first + lane]
                 diagonal[0, lane] = 1.0 / ratio[0, lane]
         if warm:
-            bonus[:] = 0.0  # a given policy is deterministic
+            fill(bonus, 0.0)  # a given policy is deterministic
             for s in range(num_states):
                 for a in range(num_actions):
                     for lane in range(WIDTH):
@@ -140,10 +141,10 @@ def evaluate_batch(transitions, policies, rewards, ratios, begin, end, value):
     p = lane_array(num_pairs)
     v = lane_array(num_states)
     bonus = lane_array(num_states)
-    bonus[:] = 0.0
+    fill(bonus, 0.0)
     upper = lane_array(num_states * num_states)
     diagonal = lane_array(1)
-    diagonal[:] = 1.0
+    fill(diagonal, 1.0)
     for first in range(begin, end, WIDTH):
         load_block(rewards, all_allowed, first, r)
         load_block(policies, all_allowed, first, p)
@@ -167,7 +168,7 @@ def adjoint_batch(transitions, ratios, policies, q_gradient, end, value_adjoint)
     w = lane_array(num_states)
     upper = lane_array(num_states * num_states)
     diagonal = lane_array(1)
-    diagonal[:] = 1.0
+    fill(diagonal, 1.0)
     for first in range(0, end, WIDTH):
         if ratios.size > 0:
             for lane in range(WIDTH):

@@ -10,7 +10,7 @@ all their digits, and the loss of an optimal policy is zero.
 
 import numpy as np
 
-from manymotives.jit import compiled, inlined
+from manymotives.jit import compiled, inner
 from manymotives.planning.simd import WIDTH, fused, load, spread, spread_from, store, where_greater
 
 POLICIES = 16  # whose inverses are held in the cache while the rewards pass by
@@ -44,7 +44,7 @@ def fill_losses(transitions, policies, regrets, begin, end, out):
                 store(out, k * num_tiles + tile, largest_of_product(inverses, row, columns * WIDTH, gain))
 
 
-@inlined
+@inner
 def largest_of_product(matrices, begin, stride, x):
     """max_s (G x)(s), where G's rows begin at `begin` and lie `stride` apart; eight rows at a time, or four, or one."""
     num_states = x.shape[0]
@@ -86,12 +86,12 @@ def largest_of_product(matrices, begin, stride, x):
     return best
 
 
-@inlined
+@inner
 def larger(a, b):
     return where_greater(a, b, a, b)
 
 
-@inlined
+@inner
 def discounted_visits(transitions, policies, k, inverses, slot, columns):
     """inverses[slot] = (I − γP_π)^{-1} for policy k, columns padded with zeros to whole lanes.
 

@@ -10,12 +10,14 @@ Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row a
 
 import math
 import operator
+from typing import ClassVar
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 WIDTH = 16
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -264,18 +266,15 @@ def any_greater(typing_context, a, b):
 
 
 def _arithmetic(symbol, instruction):
-    @intrinsic
-    def compute(typing_context, a, b):
-        def generate(context, builder, signature, arguments):
-            return getattr(builder, instruction)(*arguments)
+    """Arithmetic of lanes, without a function that would have to be compiled for it."""
 
-        return _lanes(_lanes, _lanes), generate
+    @infer_global(symbol)
+    class LaneArithmetic(ConcreteTemplate):
+        cases: ClassVar = [_lanes(_lanes, _lanes)]
 
-    @overload(symbol, inline="always")
-    def lane_arithmetic(a, b):
-        if isinstance(a, _LanesType) and isinstance(b, _LanesType):
-            return lambda a, b: compute(a, b)
-        return None
+    @lower_builtin(symbol, _LanesType, _LanesType)
+    def compute(context, builder, signature, arguments):
+        return getattr(builder, instruction)(*arguments)
 
 
 for _symbol, _instruction in (

@@ -24,7 +24,7 @@ from manymotives.planning.blocks import EPSILON, FORBIDDEN
 from manymotives.planning.compiled import in_parallel
 from manymotives.planning.kernels import sparse_sweep
 from manymotives.planning.problem import LIMIT, Solution, allowed_actions, cores, rounding
-from manymotives.planning.warm_start import World, _plan_again, empty_plans, world_of
+from manymotives.planning.warm_start import World, empty_plans, planners_of, world_of
 
 FIRST_SWEEPS = 20  # before the first policy is evaluated
 MORE_SWEEPS = 100  # at a time, where rough evaluation fails …
@@ -100,6 +100,7 @@ def _plan_many(
     solves: np.ndarray,
 ) -> None:
     """Fill q, value, residual (inf where it failed) and solves by `factors`."""
+    plan_again, _ = planners_of(world)
 
     def work(begin: int, end: int) -> None:
         for first in range(begin, end, TOGETHER):  # the same groups however many threads there are: the same rounding
@@ -110,7 +111,7 @@ def _plan_many(
                     plans.temperature[0] = temperatures[b]
                 if discounts is not None:
                     plans.ratio[0] = discounts[b]
-                _plan_again(world, plans, temperatures is not None, 1)
+                plan_again(world, plans, temperatures is not None, 1)
                 q[b], value[b], residual[b], solves[b] = plans.q[0], plans.value[0], plans.residual[0], plans.solves[0]
 
     in_parallel(work, len(rewards), cost=20 * len(world.elimination.indices), block=TOGETHER)

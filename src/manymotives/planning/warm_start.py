@@ -9,27 +9,34 @@ once). Where factors would be too large: Gauss–Seidel sweeps over the non-zero
 before.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.data.environment import Environment
-from manymotives.jit import compiled, inner
-from manymotives.planning.blocks import EPSILON, FORBIDDEN
+from manymotives.jit import inner
 from manymotives.planning.compiled import suits
 from manymotives.planning.elimination import Elimination, elimination_of, no_elimination, operations
-from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT, adjoint_lanes, plan_lanes
-from manymotives.planning.factors import adjoint_by_factors, plan_by_factors
+from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT
 from manymotives.planning.finite_horizon_kernels import adjoint_ahead, plan_again_ahead
 from manymotives.planning.function_pointers import address_of, call
-from manymotives.planning.kernels import adjoint_batch, plan_batch, sparse_sweep
-from manymotives.planning.problem import LIMIT, allowed_actions
+from manymotives.planning.kernels import plan_batch
+from manymotives.planning.planners import (
+    adjoint_all_by_factors,
+    adjoint_all_by_sweeps,
+    adjoint_all_by_updates,
+    adjoint_batches,
+    batch_arguments,
+    plan_all_by_factors,
+    plan_all_by_sweeps,
+    plan_all_by_updates,
+    plan_batches,
+)
+from manymotives.planning.problem import allowed_actions
 from manymotives.planning.simd import WIDTH
-from manymotives.planning.updates import adjoint_by_updates, plan_by_updates
 
-PRECISION = 1e-11  # of swept values, relative to the largest
-SWEEP_LIMIT = 100_000
-RESIDUAL = 1e-8  # a plan worse than this, relative to its values, is no plan
 UPDATED = (12, 512)  # states for which plans are updated, …
 FEW = 4  # … where the alternative is a batch: more fill its lanes; …
 LARGEST_INVERSES = 4_000_000  # … where it is sweeps: as long as inverses have no more numbers than this
@@ -37,6 +44,7 @@ FACTORED = 12  # states from which on plans may be made by sparse factors
 LARGEST_FACTORS = 100_000_000  # bytes that factors of all rewards may take; beyond, rewards share them in turn
 
 
+@by_reference
 class World(NamedTuple):
     """An environment as the loops below read it; transitions are already times γ.
 
@@ -51,8 +59,9 @@ class World(NamedTuple):
     num_states: int
     num_actions: int
     discount: float
-    planner: int  # the address of `_plan_again`
-    adjoint_solver: int  # the address of `_adjoint`
+    planner: int  # the address of what fills plans (`planners`)
+    adjoint_solver: int  # the address of its adjoint
+    batch_planner: int  # the address of `kernels.plan_batch`, where plans are made in batches
     by_updates: bool
     by_factors: bool
     elimination: Elimination  # read where plans are made by factors
@@ -60,6 +69,7 @@ class World(NamedTuple):
     is_soft: bool  # whether they foresee their errors; read where they look some steps ahead only
 
 
+@by_reference
 class Plans(NamedTuple):
     """Plans of N rewards; N is a multiple of the kernels' WIDTH."""
 
@@ -121,19 +131,39 @@ def world_of(
         discount=discount,
         planner=0,
         adjoint_solver=0,
+        batch_planner=0,
         by_updates=by_updates,
         by_factors=elimination.order.size > 0,
         elimination=elimination,
         depth=depth,
         is_soft=is_soft,
     )
+    return with_planner(world)
+
+
+def with_planner(world: World) -> World:
+    """The same with the addresses of the functions that plan in it, which are compiled here, if need be."""
     plans = empty_plans(world, WIDTH, 1)
+    planner, adjoint_solver = planners_of(world)
+    if planner is plan_batches:
+        world = world._replace(batch_planner=address_of(plan_batch, *batch_arguments(world, plans)))
     return world._replace(
-        planner=address_of(_plan_again if depth == 0 else plan_again_ahead, world, plans, False, 1),
-        adjoint_solver=address_of(
-            _adjoint if depth == 0 else adjoint_ahead, world, plans, plans.q, plans.q, plans.value, 1
-        ),
+        planner=address_of(planner, world, plans, False, 1),
+        adjoint_solver=address_of(adjoint_solver, world, plans, plans.q, plans.q, plans.value, 1),
     )
+
+
+def planners_of(world: World) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What fills plans in this world, as `plan_again`, and the adjoint that belongs to it."""
+    if world.depth > 0:
+        return plan_again_ahead, adjoint_ahead
+    if world.by_updates:
+        return plan_all_by_updates, adjoint_all_by_updates
+    if world.by_factors:
+        return plan_all_by_factors, adjoint_all_by_factors
+    if world.transitions.size > 0:
+        return plan_batches, adjoint_batches
+    return plan_all_by_sweeps, adjoint_all_by_sweeps
 
 
 def _worthwhile_elimination(environment: Environment, rewards: int, is_soft: bool) -> Elimination:
@@ -156,8 +186,8 @@ def _worthwhile_elimination(environment: Environment, rewards: int, is_soft: boo
     return elimination if cost < instead else no_elimination()
 
 
-@inner
-def empty_plans(world, count, per_state):
+def empty_plans(world: World, count: int, per_state: int) -> Plans:
+    """Plans of so many rewards, none of which is made yet."""
     size, actions = world.num_states, world.num_actions
     kept = count if world.by_updates else 0
     slots, lane_slots = _slots(world, count)
@@ -183,8 +213,7 @@ def empty_plans(world, count, per_state):
     )
 
 
-@inner
-def _slots(world, count):
+def _slots(world: World, count: int) -> tuple[int, int]:
     """How many sets of factors are kept for one reward each, and for WIDTH of them."""
     if not world.by_factors:
         return 0, 0
@@ -205,108 +234,6 @@ def plan_again(world, plans, is_soft, count):
     call(world.planner, (world, plans, is_soft, count))
 
 
-@compiled
-def _plan_again(world, plans, is_soft, count):
-    if world.by_updates:
-        for n in range(count):
-            plan_by_updates(world, plans, n, LIMIT)
-        return
-    if world.by_factors:
-        for first in range(0, count, WIDTH):
-            together = min(WIDTH, count - first)
-            by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
-            if by_lanes:
-                plan_lanes(world, plans, is_soft, first, together)
-            for n in range(first, first + together):
-                if not by_lanes or not plans.residual[n] < np.inf:
-                    plan_by_factors(world, plans, is_soft, n, LIMIT)
-        return
-    if world.transitions.size > 0:
-        count = _fill_lanes(plans, count)
-        begin, limit = np.int64(0), np.int64(LIMIT)  # not as literals, for which `plan_batch` would be compiled again
-        plan_batch(
-            world.transitions,
-            world.forbidden,
-            plans.rewards,
-            plans.temperature[: count if is_soft else 0],
-            plans.ratio[: count if world.discount == 1.0 else 0],
-            plans.actions[: 0 if is_soft else count],  # soft plans begin from nothing
-            3 + world.num_states // 6,
-            limit,
-            begin,
-            count,
-            plans.q,
-            plans.value,
-            plans.actions,
-            plans.residual,
-            plans.solves,
-        )
-        for n in range(count):
-            largest = 1.0
-            for s in range(world.num_states):
-                largest = max(largest, abs(plans.value[n, s]))
-            if not plans.residual[n] <= RESIDUAL * largest:
-                plans.residual[n] = np.inf
-        return
-    table = np.empty((world.num_states, world.num_actions))
-    before = np.empty(world.num_states)
-    for n in range(count):
-        _sweep(world, plans, is_soft, n, table, before)
-
-
-@inner
-def _fill_lanes(plans, count):
-    """Idle lanes repeat the first plan; the number of lanes."""
-    rewards, temperature, ratio, actions = plans.rewards, plans.temperature, plans.ratio, plans.actions
-    padded = -(-count // WIDTH) * WIDTH
-    for n in range(count, padded):
-        temperature[n] = temperature[0]
-        ratio[n] = ratio[0]
-        for s in range(actions.shape[1]):
-            actions[n, s] = actions[0, s]
-            for a in range(rewards.shape[2]):
-                rewards[n, s, a] = rewards[0, s, a]
-    return padded
-
-
-@inner
-def _sweep(world, plans, is_soft, n, table, before):
-    """Gauss–Seidel value iteration, forwards and backwards, until a sweep hardly changes the values."""
-    num_states, num_actions = world.num_states, world.num_actions
-    per_state = plans.rewards.shape[2]
-    for s in range(num_states):
-        for a in range(num_actions):
-            reward = plans.rewards[n, s, a if per_state > 1 else 0]
-            table[s, a] = FORBIDDEN if world.forbidden[s * num_actions + a] else reward
-    temperature, ratio = plans.temperature[n] if is_soft else 0.0, plans.ratio[n]
-    value = plans.value[n]
-    plans.residual[n] = np.inf
-    for sweep in range(SWEEP_LIMIT):
-        for s in range(num_states):
-            before[s] = value[s]
-        forwards = sweep % 2 == 0
-        sparse_sweep(world.indptr, world.indices, world.probabilities, ratio, table, temperature, value, forwards)
-        change, largest = 0.0, 0.0
-        for s in range(num_states):
-            change = max(change, abs(value[s] - before[s]))
-            largest = max(largest, abs(value[s]))
-        if change <= max(PRECISION * (1.0 - ratio * world.discount), 4.0 * EPSILON) * largest:
-            plans.residual[n] = change
-            break
-    q, actions = plans.q, plans.actions
-    for s in range(num_states):
-        best = -np.inf
-        for a in range(num_actions):
-            pair = s * num_actions + a
-            total = table[s, a]
-            for k in range(world.indptr[pair], world.indptr[pair + 1]):
-                total += ratio * world.probabilities[k] * value[world.indices[k]]
-            q[n, s, a] = -np.inf if world.forbidden[pair] else total
-            if q[n, s, a] > best:
-                best = q[n, s, a]
-                actions[n, s] = a
-
-
 @inner
 def adjoint(world, plans, policies, q_gradient, value_adjoint, count):
     """Fill value_adjoint [N, S], the derivatives in v of functions of q with gradients q_gradient [N, S, A].
@@ -315,66 +242,3 @@ def adjoint(world, plans, policies, q_gradient, value_adjoint, count):
     those the values of `plans` belong to: greedy, or soft.
     """
     call(world.adjoint_solver, (world, plans, policies, q_gradient, value_adjoint, count))
-
-
-@compiled
-def _adjoint(world, plans, policies, q_gradient, value_adjoint, count):
-    if world.by_updates:
-        for n in range(count):
-            adjoint_by_updates(world, plans, q_gradient, value_adjoint, n)
-        return
-    if world.by_factors:
-        for first in range(0, count, WIDTH):
-            together = min(WIDTH, count - first)
-            by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
-            if not (by_lanes and adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, together)):
-                for n in range(first, first + together):
-                    adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n)
-        return
-    if world.transitions.size > 0:
-        padded = -(-count // WIDTH) * WIDTH
-        ratios = plans.ratio[: padded if world.discount == 1.0 else 0]
-        adjoint_batch(world.transitions, ratios, policies, q_gradient, padded, value_adjoint)
-        return
-    arrived = np.empty(world.num_states)
-    for n in range(count):
-        _adjoint_by_sweeps(world, plans.ratio[n], policies, q_gradient, value_adjoint, n, arrived)
-
-
-@inner
-def _adjoint_by_sweeps(world, ratio, policies, q_gradient, value_adjoint, n, arrived):
-    """The same for a large environment, by Gauss–Seidel sweeps: what reaches a state is added to it and passed on."""
-    num_states, num_actions = world.num_states, world.num_actions
-    indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
-    for s in range(num_states):
-        arrived[s] = 0.0
-    for s in range(num_states):
-        value_adjoint[n, s] = 0.0
-        for a in range(num_actions):
-            for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                arrived[indices[k]] += ratio * probabilities[k] * q_gradient[n, s, a]
-    largest = 0.0
-    for s in range(num_states):
-        largest += abs(arrived[s])
-    for sweep in range(SWEEP_LIMIT):
-        left = 0.0
-        for i in range(num_states):
-            s = i if sweep % 2 == 0 else num_states - 1 - i
-            here = 0.0
-            for a in range(num_actions):
-                if policies[n, s, a] > 0.0:
-                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                        if indices[k] == s:
-                            here += policies[n, s, a] * (ratio * probabilities[k])
-            credit = arrived[s] / (1.0 - here)
-            arrived[s] = 0.0
-            value_adjoint[n, s] += credit
-            for a in range(num_actions):
-                if policies[n, s, a] > 0.0:
-                    for k in range(indptr[s * num_actions + a], indptr[s * num_actions + a + 1]):
-                        if indices[k] != s:
-                            arrived[indices[k]] += policies[n, s, a] * (ratio * probabilities[k]) * credit
-        for s in range(num_states):
-            left += abs(arrived[s])
-        if left <= PRECISION * (1.0 - ratio * world.discount) * largest:
-            break

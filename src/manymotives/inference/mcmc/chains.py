@@ -20,10 +20,12 @@ from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
 from manymotives.inference.mcmc.collected import draws_of
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
+from manymotives.inference.mcmc.density import density_workspace
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
 from manymotives.inference.mcmc.effects import SWEEPS_EACH, EffectSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
+from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
 from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
 from manymotives.inference.mcmc.watching import STARTING, note_and_phase
@@ -103,10 +105,10 @@ def advance_chains(
         future.result()
     kept = min(chain.kept for chain in made)
     if kept == 0:
-        raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.")
+        raise KeyboardInterrupt("interrupted during warm-up: there are no draws yet.")
     warnings: tuple[str, ...] = ()
     if interrupted and kept < draws:
-        warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
+        warnings = (f"interrupted after {kept} of {draws} draws per chain.",)
     arrays = _stacked([chain.saved() for chain in made])
     return replace(state, arrays=arrays) if kept == draws else None, draws_of(made, kept, warnings)
 
@@ -210,7 +212,7 @@ class MarkovChain:
         """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
         if self.dynamics is None and self.motives is None and self.effects is None:
-            self.kernel(*fixed, thin, drawn, acceptance)
+            self.kernel(*fixed, thin, drawn, acceptance, *self.workspaces())
         else:
             together = 1 if self.effects is None else SWEEPS_EACH
             for n in range(len(drawn.tasks)):
@@ -218,7 +220,7 @@ class MarkovChain:
                 for sweep in range(0, thin, together):
                     if self.dynamics is not None:
                         self.dynamics.update(self.rng, self.layout, self.data, self.state)
-                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance)
+                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance, *self.workspaces())
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
                     if self.effects is not None:
@@ -231,6 +233,14 @@ class MarkovChain:
                 elif self.effects is not None:
                     self.effects.note()
         self.done += len(drawn.tasks)
+
+    def workspaces(self) -> tuple[Any, ...]:
+        """What the kernel computes in: proposals and, for trajectories, densities."""
+        world, layout, num_tasks = self.world, self.layout, self.target.num_tasks
+        proposals = proposal_workspace(world, layout, num_tasks)
+        if not self.is_hamiltonian:
+            return (proposals,)
+        return proposals, density_workspace(world, layout, num_tasks, self.target.num_groups)
 
     @property
     def offset(self) -> Any:
@@ -337,8 +347,8 @@ class MarkovChain:
         fields: tuple[str, ...] = cls.tuning_type._fields  # type: ignore[attr-defined]
         if missing := (set(State._fields) | set(fields)) - set(state):
             raise InputError(
-                "these chains cannot go on: they come from another version of manymotives, without "
-                f"{sorted(missing)[0]!r}. Their draws are as good as ever; run again to have more."
+                "these chains cannot be resumed: they come from another version of manymotives, without "
+                f"{sorted(missing)[0]!r}. Their draws remain valid; fit again to have more."
             )
         chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
@@ -373,8 +383,8 @@ def starting_point(
     hopeless = ~np.isfinite(likelihood).any(axis=0)
     if hopeless.any():
         raise InputError(
-            f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
-            f"under each of {starts} draws from the prior. Is the inverse temperature far too large?"
+            f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log likelihood "
+            f"−∞) under each of {starts} draws from the prior. Is the inverse temperature far too large?"
         )
     gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
     chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)

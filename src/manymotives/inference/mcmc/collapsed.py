@@ -32,7 +32,8 @@ def collapsed_update(rng, world, layout, data, state, workspace):
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0 or layout.link != NORMALISED or layout.num_rewards < 2:
         return
-    plans, proposed, proposed_z, found, owner = workspace
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z, new_value, new_actions, new_q = state.task_z, plans.value, plans.actions, plans.q
     num_tasks, group_size = len(tasks), layout.group_size

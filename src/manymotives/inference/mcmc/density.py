@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.families import BETA, NORMAL, is_location_scale, natural
 from manymotives.inference.mcmc.noncentred import (
     noncentred,
@@ -34,13 +35,15 @@ from manymotives.jit import compiled, inner
 from manymotives.models.gradient import likelihood_and_gradient
 from manymotives.models.likelihood import LARGEST_LOG_C, LARGEST_LOGIT, SMALLEST_LOG_C, weights_workspace
 from manymotives.models.smooth_scales import set_range_slopes, set_scales
+from manymotives.models.target import ParameterLayout
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
-from manymotives.planning.warm_start import Plans, adjoint, empty_plans
+from manymotives.planning.warm_start import Plans, World, adjoint, empty_plans
 
 FARTHEST = 30.0  # a standard normal is never so far from 0
 
 
+@by_reference
 class Workspace(NamedTuple):
     """Densities, gradients and what they are computed from. `plans` stay: the next ones start from them."""
 
@@ -66,8 +69,8 @@ class Workspace(NamedTuple):
     hyper_by_z: np.ndarray  # [G, H] derivatives of the hyperparameters themselves in their z
 
 
-@inner
-def density_workspace(world, layout, num_tasks, num_groups):
+def density_workspace(world: World, layout: ParameterLayout, num_tasks: int, num_groups: int) -> Workspace:
+    """Room for so many tasks and populations."""
     count = -(-num_tasks // WIDTH) * WIDTH
     size, num_hyper = len(layout.families), len(layout.hyper_families)
     per_state = world.num_actions if layout.on_pairs else 1
@@ -171,8 +174,13 @@ def log_density_and_gradient(world, layout, data, workspace, hyper_z, task_z):
 
 
 @inner
-def evaluate_again(layout, workspace, hyper_z, task_z):
+def evaluate_again(layout, data, workspace, hyper_z, task_z):
     """The same where u is unchanged: the log-likelihoods in `workspace` and their gradients in u are used again."""
+    call(data.log_density_again, (layout, workspace, hyper_z, task_z))
+
+
+@compiled
+def log_density_again(layout, workspace, hyper_z, task_z):
     _transform(layout, workspace, hyper_z, task_z)
     _add_likelihood(layout, workspace)
 

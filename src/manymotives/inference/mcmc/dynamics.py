@@ -9,6 +9,7 @@ from manymotives.data.environment import Environment
 from manymotives.families import log_gammas
 from manymotives.inference.mcmc.dynamics_rows import Rows, set_row, update_rows
 from manymotives.inference.mcmc.dynamics_swaps import swap_states
+from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.planning.warm_start import World
 
 TARGET = 0.3  # acceptance rate: between that of one dimension and that of many
@@ -48,9 +49,10 @@ class DynamicsSampler:
 
     def update(self, rng: np.random.Generator, layout: Any, data: Any, state: Any) -> None:
         """Update every row, then swap states; the state's plans and log-likelihoods follow."""
-        update_rows(rng, self.world, layout, data, state, self.rows)
+        workspaces = [proposal_workspace(self.world, layout, len(state.tasks)) for _ in range(1 + 2 * SWAPS)]
+        update_rows(rng, self.world, layout, data, state, self.rows, workspaces.pop())
         for _ in range(SWAPS):
-            swap_states(rng, self.world, layout, data, state, self.rows)
+            swap_states(rng, self.world, layout, data, state, self.rows, workspaces.pop(), workspaces.pop())
 
     @property
     def transition_probabilities(self) -> np.ndarray:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.families import BETA, GAMMA, draw, natural
 from manymotives.inference.mcmc.proposals import (
     accept,
     evaluate_proposals,
-    proposal_workspace,
     start_proposals,
 )
 from manymotives.jit import compiled, inner
@@ -27,6 +27,7 @@ from manymotives.models.likelihood import inverse_temperature, log_likelihood_in
 TRIES = 32  # proposals per sweep: where more rows are uncertain, several are updated at once
 
 
+@by_reference
 class Rows(NamedTuple):
     """The uncertain rows of transition probabilities, as a chain has them."""
 
@@ -39,10 +40,11 @@ class Rows(NamedTuple):
 
 
 @compiled
-def update_rows(rng, world, layout, data, state, rows):
+def update_rows(rng, world, layout, data, state, rows, workspace):
     """A proposal for every uncertain row, in random order; world and state are changed where it is accepted."""
     num_tasks = len(state.tasks)
-    plans, proposed, proposed_z, found, owner = proposal_workspace(world, layout, num_tasks)
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
     new_value, new_actions, new_q, age = plans.value, plans.actions, plans.q, plans.age

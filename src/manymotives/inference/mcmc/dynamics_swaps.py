@@ -28,16 +28,18 @@ from manymotives.inference.mcmc.populations import set_parameters
 from manymotives.inference.mcmc.proposals import (
     accept,
     evaluate_proposals,
-    proposal_workspace,
     start_proposals,
 )
 from manymotives.jit import compiled, inner
 
 
 @compiled
-def swap_states(rng, world, layout, data, state, rows):
-    """Swap two states, drawn at random, in some rows of transitions, and in tasks and populations to match."""
-    size, num_tasks, hyper = layout.num_rewards, len(state.tasks), state.hyper
+def swap_states(rng, world, layout, data, state, rows, as_is, swapped):
+    """Swap two states, drawn at random, in some rows of transitions, and in tasks and populations to match.
+
+    `as_is` and `swapped` are workspaces of proposals.
+    """
+    size, hyper = layout.num_rewards, state.hyper
     if size < 2 or len(layout.features.begin) > 1 or layout.on_pairs:
         return  # rewards are not one for each state
     d = min(int(rng.random() * size), size - 1)
@@ -45,15 +47,14 @@ def swap_states(rng, world, layout, data, state, rows):
     logs = rows.logs.copy()
     if not _swap_in_rows(rng, world, rows, layout.reward_index[d], layout.reward_index[e]):
         return
-    as_is, swapped = proposal_workspace(world, layout, num_tasks), proposal_workspace(world, layout, num_tasks)
     weights, own = _weigh(layout, state, d, e)
     sums = np.empty((len(hyper), 2))
     _log_likelihoods(world, layout, data, state, swapped, d, e, True)
-    before = _add_up(weights, own, state.log_likelihood, swapped[3], sums)
+    before = _add_up(weights, own, state.log_likelihood, swapped.found, sums)
     _update_world(world, rows, logs)
     _log_likelihoods(world, layout, data, state, as_is, d, e, False)
     _log_likelihoods(world, layout, data, state, swapped, d, e, True)
-    after = _add_up(weights, own, as_is[3], swapped[3], sums)
+    after = _add_up(weights, own, as_is.found, swapped.found, sums)
     if math.log1p(-rng.random()) < after - before:
         _choose(rng, layout, state, as_is, swapped, weights, sums, d, e)
     else:
@@ -87,7 +88,8 @@ def _swap_in_rows(rng, world, rows, first, second):
 @inner
 def _log_likelihoods(world, layout, data, state, workspace, d, e, is_swapped):
     """Log-likelihoods, left in the workspace, of tasks as they are or with coordinates d and e swapped."""
-    plans, proposed, proposed_z, found, owner = workspace
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     num_tasks = len(state.tasks)
     start_proposals(state, plans, proposed, proposed_z, owner, num_tasks)
     plans.age[:] = -1  # of inverses: they may belong to other transitions
@@ -180,8 +182,9 @@ def _choose(rng, layout, state, as_is, swapped, weights, sums, d, e):
     """Draw an order of each population, then of each of its tasks, in the new environment."""
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
-    plans, proposed, proposed_z, found, _ = as_is
-    other_plans, other_proposed, other_z, other_found, _ = swapped
+    plans, proposed, proposed_z, found = as_is.plans, as_is.proposed, as_is.proposed_z, as_is.found
+    other_plans, other_proposed = swapped.plans, swapped.proposed
+    other_z, other_found = swapped.proposed_z, swapped.found
     group_size = layout.group_size
     is_scaled = is_location_scale(layout.families[d])  # all rewards are of one family
     before, after = np.empty((len(layout.families), 2)), np.empty((len(layout.families), 2))

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.families import is_location_scale, location, log_kernel
-from manymotives.inference.mcmc.density import density_workspace, evaluate, find_noncentred
+from manymotives.inference.mcmc.density import evaluate, find_noncentred
 from manymotives.inference.mcmc.effect_regression import SLICE_STEPS, SLICE_WIDTH, regress
 from manymotives.inference.mcmc.populations import DONE, STEP_LEFT, next_on_slice, set_parameters
 from manymotives.jit import compiled, inner
@@ -22,6 +23,7 @@ SMALLEST_LOG = -600.0  # of τ: smaller is zero for all that choices could show
 COEFFICIENT, SPREAD, CENTRED_SPREAD = range(3)  # what moves along a slice
 
 
+@by_reference
 class Columns(NamedTuple):
     """What is known: `models.effects.Effects` for compiled loops."""
 
@@ -35,6 +37,7 @@ class Columns(NamedTuple):
     own_scale: np.ndarray  # [D] the same of its scale
 
 
+@by_reference
 class EffectState(NamedTuple):
     """Where a chain is with its effects, and how it moves them."""
 
@@ -45,7 +48,7 @@ class EffectState(NamedTuple):
 
 
 @compiled
-def update_effects(rng, world, layout, data, state, known, effects, slopes):
+def update_effects(rng, world, layout, data, state, known, effects, slopes, workspace):
     """One update of each kind; `data.offset` and the chain's state follow.
 
     The acceptance probability of the trajectory; slopes [M, D] of log-likelihoods in u, where the chain is.
@@ -56,7 +59,7 @@ def update_effects(rng, world, layout, data, state, known, effects, slopes):
     _slice_others(rng, layout, data, state, known, effects, parameters)
     _slice_spreads(rng, layout, data, state, known, effects, parameters)
     _set_offset(known, effects.z, effects.log_spread, data.offset)  # as a chain that resumes begins: sums round
-    return _trajectory(rng, world, layout, data, state, known, effects, slopes)
+    return _trajectory(rng, world, layout, data, state, known, effects, slopes, workspace)
 
 
 @compiled
@@ -203,11 +206,10 @@ def _given_u(layout, state, parameters, d, times, column):
 
 
 @inner
-def _trajectory(rng, world, layout, data, state, known, effects, slopes):
+def _trajectory(rng, world, layout, data, state, known, effects, slopes, workspace):
     """z and log τ, tasks' v kept; the acceptance probability."""
     step, width, offset = effects.step_size[()], effects.width, data.offset
     size, (count, dimensions) = len(effects.z), slopes.shape
-    workspace = density_workspace(world, layout, count, len(state.hyper))
     plans = workspace.plans
     plans.value[:count], plans.actions[:count] = state.value, state.actions
     find_noncentred(layout, state.hyper, state.tasks, state.hyper_z, state.task_z)

@@ -19,6 +19,7 @@ import numpy as np
 
 from manymotives.families import LOG_NORMAL, NORMAL
 from manymotives.inference.draws import EffectDraws
+from manymotives.inference.mcmc.density import density_workspace
 from manymotives.inference.mcmc.effect_kernels import Columns, EffectState, set_offset, update_effects
 from manymotives.inference.mcmc.state import Data, State
 from manymotives.models import Target
@@ -84,7 +85,9 @@ class EffectSampler:
 
     def update(self, rng: np.random.Generator, world: World, layout: Any, data: Data, state: State) -> None:
         """One of each kind; `data.offset` and the chain's state follow."""
-        self.accepted.append(update_effects(rng, world, layout, data, state, self.known, self.state, self.slopes))
+        workspace = density_workspace(world, layout, len(self.slopes), len(state.hyper))
+        given = world, layout, data, state, self.known, self.state, self.slopes, workspace
+        self.accepted.append(update_effects(rng, *given))
 
     # ---- warm-up -------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def task_trajectories(rng, world, layout, data, state, tuning, longest, workspac
     z = task_z.copy()
     momentum = _momenta(rng, z.shape)
     _restore_likelihoods(state, workspace)
-    evaluate_again(layout, workspace, hyper_z, z)
+    evaluate_again(layout, data, workspace, hyper_z, z)
     energy = _kinetic(momentum) - workspace.task_density
     steps = 1 + int(rng.random() * longest)
     gradient = workspace.task_gradient
@@ -61,7 +61,7 @@ def population_trajectories(rng, world, layout, data, state, tuning, longest, wo
     z = hyper_z.copy()
     momentum = _momenta(rng, z.shape)
     _restore_likelihoods(state, workspace)
-    evaluate_again(layout, workspace, z, task_z)
+    evaluate_again(layout, data, workspace, z, task_z)
     energy = _kinetic(momentum) - workspace.population_density
     steps = 1 + int(rng.random() * longest)
     gradient = workspace.population_gradient

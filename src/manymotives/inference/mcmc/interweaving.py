@@ -63,7 +63,8 @@ def interweave(rng, world, layout, data, state, tuning, workspace, acceptance):
     num_groups, num_hyper = hyper.shape
     if num_hyper == 0:
         return
-    plans, proposed, proposed_z, found, owner = workspace
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z, new_value, new_actions, new_q = state.task_z, plans.value, plans.actions, plans.q
     num_tasks, size = tasks.shape

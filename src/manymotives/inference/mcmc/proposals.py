@@ -6,25 +6,39 @@ u → rewards ρ(u) → q* (or soft q) → log p(choices | u)        accepted wh
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 from manymotives.families import BETA, natural
 from manymotives.inference.mcmc.rewards import set_rewards
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import discount_factor, inverse_temperature, log_likelihood, weights_workspace
+from manymotives.models.target import ParameterLayout
 from manymotives.planning.function_pointers import call
 from manymotives.planning.simd import WIDTH
-from manymotives.planning.warm_start import empty_plans, plan_again
+from manymotives.planning.warm_start import Plans, World, empty_plans, plan_again
 
 
-@inner
-def proposal_workspace(world, layout, num_tasks):
-    """Plans, coordinates u and z [N, D], log-likelihoods [N], owners [N] of proposals: one per task, and idle lanes."""
+@by_reference
+class Proposals(NamedTuple):
+    """Proposals: one per task, and idle lanes."""
+
+    plans: Plans
+    proposed: np.ndarray  # [N, D] u
+    proposed_z: np.ndarray  # [N, D] z
+    found: np.ndarray  # [N] log-likelihoods
+    owner: np.ndarray  # [N] the task of each
+
+
+def proposal_workspace(world: World, layout: ParameterLayout, num_tasks: int) -> Proposals:
+    """Room for proposals of so many tasks."""
     count = -(-num_tasks // WIDTH) * WIDTH
     per_state = world.num_actions if layout.on_pairs else 1
     proposed, proposed_z = np.empty((count, len(layout.families))), np.empty((count, len(layout.families)))
-    return empty_plans(world, count, per_state), proposed, proposed_z, np.empty(count), np.arange(count) % num_tasks
+    plans, owner = empty_plans(world, count, per_state), np.arange(count) % num_tasks
+    return Proposals(plans, proposed, proposed_z, np.empty(count), owner)
 
 
 @inner

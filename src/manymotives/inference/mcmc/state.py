@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manymotives.by_reference import by_reference
 
+
+@by_reference
 class State(NamedTuple):
     """Where a chain is."""
 
@@ -20,6 +23,13 @@ class State(NamedTuple):
     likelihood_gradient: np.ndarray  # [M, D] of log-likelihoods in u, where trajectories start
 
 
+def empty_state() -> State:
+    """The state of a chain without tasks: an example of its type."""
+    one, two, three = (np.zeros((0,) * axes) for axes in (1, 2, 3))
+    return State(two, two, three, two, np.zeros((0, 0), dtype=np.int64), one, two, two, two)
+
+
+@by_reference
 class Tuning(NamedTuple):
     """Scales, step sizes and mass matrices of proposals; adapted in warm-up, fixed afterwards (`adaptation`)."""
 
@@ -36,6 +46,7 @@ class Tuning(NamedTuple):
     schedule: np.ndarray  # [3] rounds of other moves between trajectories; most steps of a task's, of a population's
 
 
+@by_reference
 class DrawArrays(NamedTuple):
     """What a sampler fills with draws."""
 
@@ -51,6 +62,7 @@ class DrawArrays(NamedTuple):
         return DrawArrays(tasks, hyper, log_likelihood, q, self.visited)
 
 
+@by_reference
 class AcceptanceCounts(NamedTuple):
     """How many proposals were accepted, summed over sweeps."""
 
@@ -64,6 +76,7 @@ class AcceptanceCounts(NamedTuple):
     hyper_trajectories: np.ndarray  # [G]
 
 
+@by_reference
 class Data(NamedTuple):
     """The choices, the parameters that are known, and pointers to the functions that compute log densities."""
 
@@ -73,3 +86,5 @@ class Data(NamedTuple):
     offset: np.ndarray  # [M, D] what covariates add to tasks' u before choices see them; [0, D] where there are none
     proposal_log_likelihoods: int  # address of `proposals.proposal_log_likelihoods`
     log_density_and_gradient: int  # address of `density.log_density_and_gradient`; 0 where nothing has trajectories
+    log_density_again: int = 0  # address of `density.log_density_again`; 0 where only effects have trajectories
+    start_trajectories: int = 0  # address of `hamiltonian.start_trajectories`

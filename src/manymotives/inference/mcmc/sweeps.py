@@ -23,7 +23,7 @@ import numpy as np
 
 from manymotives.families import BETA, draw, is_location_scale, location, log_kernel, natural, standardised
 from manymotives.inference.mcmc.collapsed import collapsed_update
-from manymotives.inference.mcmc.density import density_workspace, log_density_and_gradient
+from manymotives.inference.mcmc.density import density_workspace, log_density_again, log_density_and_gradient
 from manymotives.inference.mcmc.hamiltonian import population_trajectories, start_trajectories, task_trajectories
 from manymotives.inference.mcmc.interweaving import interweave
 from manymotives.inference.mcmc.populations import (
@@ -43,7 +43,7 @@ from manymotives.inference.mcmc.proposals import (
     proposal_workspace,
     start_proposals,
 )
-from manymotives.inference.mcmc.state import Data
+from manymotives.inference.mcmc.state import Data, empty_state
 from manymotives.jit import compiled, inner
 from manymotives.models.likelihood import (
     inverse_temperature,
@@ -53,7 +53,7 @@ from manymotives.models.likelihood import (
     weights_workspace,
 )
 from manymotives.models.target import Target
-from manymotives.planning.function_pointers import address_of
+from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import World
 
@@ -73,13 +73,18 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
         workspace = density_workspace(world, layout, target.num_tasks, target.num_groups)
         given = world, layout, data, workspace, workspace.hyper, workspace.tasks
         data = data._replace(log_density_and_gradient=address_of(log_density_and_gradient, *given))
+        if is_hamiltonian:
+            again = layout, workspace, workspace.hyper, workspace.tasks
+            data = data._replace(
+                log_density_again=address_of(log_density_again, *again),
+                start_trajectories=address_of(start_trajectories, world, layout, data, empty_state(), workspace),
+            )
     return data
 
 
 @compiled
-def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """Fill draws with every thin-th sweep."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -91,9 +96,8 @@ def metropolis_draws(rng, world, layout, data, state, tuning, thin, draws, accep
 
 
 @compiled
-def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """The same, with exact conditional draws of everything that random walks do not move."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -106,10 +110,8 @@ def gibbs_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance
 
 
 @compiled
-def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace, hmc_workspace):
     """The same, with Hamiltonian trajectories of tasks and of populations, and collapsed updates."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
-    hmc_workspace = density_workspace(world, layout, len(state.tasks), len(state.hyper))
     has_population = state.hyper.shape[1] > 0
     between, longest, longest_of_population = tuning.schedule
     for n in range(len(draws.tasks)):
@@ -121,7 +123,7 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
                 for g in range(len(state.hyper)):
                     draw_population(rng, layout, state, g)
                     draw_totals(rng, layout, state, g)
-            start_trajectories(world, layout, data, state, hmc_workspace)
+            call(data.start_trajectories, (world, layout, data, state, hmc_workspace))
             task_trajectories(rng, world, layout, data, state, tuning, longest, hmc_workspace, acceptance)
             if has_population:
                 population_trajectories(
@@ -134,9 +136,8 @@ def hamiltonian_draws(rng, world, layout, data, state, tuning, thin, draws, acce
 
 
 @compiled
-def task_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance):
+def task_draws(rng, world, layout, data, state, tuning, thin, draws, acceptance, workspace):
     """The same for a population that stays as it is."""
-    workspace = proposal_workspace(world, layout, len(state.tasks))
     for n in range(len(draws.tasks)):
         for _ in range(thin):
             _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance)
@@ -154,7 +155,8 @@ def _move_tasks(rng, world, layout, data, state, tuning, workspace, acceptance):
 
     The 2 M proposals stand in one line, cut into batches in which no task comes twice, so that few lanes stay idle.
     """
-    plans, proposed, proposed_z, found, owner = workspace
+    plans, proposed, proposed_z = workspace.plans, workspace.proposed, workspace.proposed_z
+    found, owner = workspace.found, workspace.owner
     families, factor, scale, hyper = layout.families, tuning.factor, tuning.scale, state.hyper
     tasks, value, actions, q, log_likelihoods = state.tasks, state.value, state.actions, state.q, state.log_likelihood
     task_z = state.task_z
@@ -334,7 +336,8 @@ def _slice_choices(rng, layout, data, state, tuning, acceptance):
 @inner
 def _record(state, draws, n):
     """The state as the n-th draw."""
-    all_tasks, all_hyper, all_likelihoods, all_q, visited = draws
+    all_tasks, all_hyper, all_likelihoods = draws.tasks, draws.hyper, draws.log_likelihood
+    all_q, visited = draws.q, draws.visited
     tasks, hyper, log_likelihoods, q = state.tasks, state.hyper, state.log_likelihood, state.q
     for m in range(len(tasks)):
         all_likelihoods[n, m] = log_likelihoods[m]

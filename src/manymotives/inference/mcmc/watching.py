@@ -12,7 +12,7 @@ from manymotives.planning.problem import cores
 if TYPE_CHECKING:
     from manymotives.inference.mcmc.chains import MarkovChain
 
-COMPILING = "Compiling, this first time only: about a minute"
+COMPILING = "Compiling, once"
 STARTING, WARMING_UP, DRAWING = "Starting the chains", "Warming up", "Drawing"
 
 
