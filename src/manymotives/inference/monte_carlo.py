@@ -19,8 +19,8 @@ AT_A_TIME = 200_000  # plans between two looks at the clock
 class MonteCarlo(Recorded):
     """Algorithm 1 exactly as in the paper: weights q^(k) ∝ Π_m p(d_m | ρ_m^(k), c_m^(k)), in log space.
 
-    With several tasks nearly all weight falls on single draws: at 50 steps per task, five tasks leave one effective
-    draw in five thousand. It is included for comparison; `NestedMonteCarlo` applies the same idea task by task.
+    With several tasks nearly all weight falls on very few draws: at 50 steps per task, five tasks leave one draw in
+    five thousand. The method is included for comparison; `NestedMonteCarlo` applies the same idea task by task.
 
     Parameters
     ----------

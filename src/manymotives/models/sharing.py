@@ -136,5 +136,4 @@ class Separate(Recorded):
 
 @dataclass(frozen=True)
 class Pooled(Recorded):
-    """Complete pooling: one reward and one temperature for all tasks, as if the same agent had made all choices (RP).
-    """
+    """Complete pooling: one reward and one temperature for all tasks, as if one agent had made all choices (RP)."""
