@@ -276,8 +276,7 @@ class DynamicsBelief:
         return [self.environment(each) for each in self.draws(count, np.random.default_rng(seed))]
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A table of all possible transitions: mean probability, exact equal-tailed interval, and the number of
-        observations.
+        """A table of all possible transitions: mean probability, exact equal-tailed interval, and Dirichlet parameter.
 
         Parameters
         ----------
