@@ -96,7 +96,7 @@ def calibrate(
     store
         A file to which the ranks of every replication are written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------

@@ -156,7 +156,7 @@ def design(
     store
         A file to which finished environments are written; an interrupted call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------

@@ -103,7 +103,7 @@ def power(
     store
         A file to which every simulated experiment is written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------

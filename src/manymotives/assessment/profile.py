@@ -139,7 +139,7 @@ def profile(
     seed
         As for `fit`.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------

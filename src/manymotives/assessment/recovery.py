@@ -121,7 +121,7 @@ def recover(
     executor, store
         Where to compute the other experiments, and a file for finished ones, as in `calibrate`.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------

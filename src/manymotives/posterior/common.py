@@ -210,7 +210,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         features
             Features of the new environment, if rewards are made of features.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         level
             Probability of the intervals.
 

@@ -34,9 +34,9 @@ QUANTITIES = {"choice": ("state", "action"), "occupancy": ("state",), "value": (
 class Counterfactual:
     """What would happen after a change; returned by `posterior.counterfactual`.
 
-    `data` contains means over draws with the intervals `…_lower` to `…_upper`, along `time`: before, after and difference;
-    and `…_p_positive`, the probability that a difference is above 0. Variables that begin with `population_` are of
-    the average of all tasks.
+    `data` contains means over draws with the intervals `…_lower` to `…_upper`, along `time`: before, after and
+    difference; and `…_p_positive`, the probability that a difference is above 0. Variables whose names begin with
+    `population_` are for the average of all tasks.
 
     choice
         (time, task, state, action): the probability of each action in each state.
@@ -44,14 +44,14 @@ class Counterfactual:
         (time, task, state): shares of discounted time from the start distribution, (1 − γ) Σ γᵗ P(s_t = s). They sum to
         one, except for the time after episodes that end.
     value
-        (time, task): the expected discounted sum of a task's own rewards under its own choices. After the change by the
-        rewards after the change, whatever was added included.
+        (time, task): the expected discounted sum of a task's own rewards under its own choices. After the change, the
+        rewards are those after the change, including whatever was added.
     value_by_reward_before
-        The same with what is done after the change judged by the rewards before it, so that what was added does not
-        count as a gain; only where rewards are changed.
+        The same, with the choices after the change evaluated by the rewards before it, so that what was added does not
+        count as a gain; only if rewards are changed.
 
-    States that exist on one side only have no number on the other. Visits and values of both sides are discounted by
-    the discount after the change.
+    States that exist only before or only after the change have no number on the other side. Visits and values on both
+    sides are discounted by the discount after the change.
     """
 
     data: xr.Dataset

@@ -51,7 +51,7 @@ class Explained:
         level
             Probability of the intervals.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class Explained:
         level
             Probability of the intervals.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
 
         Returns
         -------

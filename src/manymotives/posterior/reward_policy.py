@@ -232,7 +232,7 @@ class RewardPolicyPosterior(Explained, Posterior):
         Parameters
         ----------
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         progress
             A function or bar that is told how many draws have been planned for.
 

@@ -50,7 +50,7 @@ class WhatIf:
         features
             Features of the new environment, or new ones of the same environment; only if rewards are made of features.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         level
             Probability of the intervals.
         seed

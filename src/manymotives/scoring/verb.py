@@ -89,7 +89,7 @@ def score(
     store
         A file to which the result of every unit of work is written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
