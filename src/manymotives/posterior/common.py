@@ -68,6 +68,11 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         return isinstance(model, cls.model_type)
 
     @staticmethod
+    def made_up(target: Any) -> Any:
+        """A draw that a method could have made, to try labels on; None where there is none without a run."""
+        return None
+
+    @staticmethod
     def relabelled(data: xr.DataTree, model: Any, environment: Environment) -> xr.DataTree:
         """All draws of a run, with what has no order of its own in one order."""
         return data

@@ -13,7 +13,7 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.families import draw_all
-from manymotives.inference import HMC, Progress
+from manymotives.inference import HMC, Draws, Progress
 from manymotives.inference.diagnostics import (
     Mixing,
     discount_warnings,
@@ -22,7 +22,6 @@ from manymotives.inference.diagnostics import (
     spread_notes,
     visit_warnings,
 )
-from manymotives.inference.draws import EffectDraws
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.model import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
@@ -39,6 +38,7 @@ from manymotives.posterior.estimates import (
 )
 from manymotives.posterior.explained import Explained
 from manymotives.posterior.labelling.effects import labelled_effects
+from manymotives.posterior.labelling.made_up import made_up_draw
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
 from manymotives.posterior.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from manymotives.posterior.predictions import new_offsets
@@ -65,6 +65,11 @@ class RewardPolicyPosterior(Explained, Posterior):
         return watched_reward_policy(draws, model, target, demonstrations)
 
     @staticmethod
+    def made_up(target: Any) -> Draws:
+        """A draw that a method could have made, to try labels on."""
+        return made_up_draw(target)
+
+    @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
         """Whether chains have mixed, where there are any."""
         if not method.is_markov_chain:
@@ -88,13 +93,10 @@ class RewardPolicyPosterior(Explained, Posterior):
     def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
         """As labels say it: one draw is labelled, as `fit` would, and its dimensions are looked at."""
         target, pooled = self.target, self.model.is_pooled
-        tasks = np.zeros((1, 1, target.num_tasks, target.num_coordinates))
-        hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
-        labelled = labelled_variables(self.model, target, tasks, hyper, names, for_tasks=not pooled)
-        if target.effects is not None:
-            effects = target.effects
-            nothing = EffectDraws(np.zeros((1, 1, *effects.applies.shape)), np.zeros((1, 1, *effects.has_slope.shape)))
-            labelled = labelled.merge(labelled_effects(target, effects, nothing, labelled))
+        one = made_up_draw(target)
+        labelled = labelled_variables(self.model, target, one.tasks, one.hyper, names, for_tasks=not pooled)
+        if target.effects is not None and one.effects is not None:
+            labelled = labelled.merge(labelled_effects(target, target.effects, one.effects, labelled))
         found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
         known_sizes = {word: size for word, size in labelled.sizes.items() if word not in ("chain", "draw", *names)}
         sizes |= {str(word): size for word, size in known_sizes.items()}

@@ -12,7 +12,7 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
-from manymotives.inference import HMC
+from manymotives.inference import HMC, Draws
 from manymotives.inference.diagnostics import Mixing, mixing, visit_warnings
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.assignment import Assignment
@@ -20,6 +20,7 @@ from manymotives.models.hidden_markov import filtered_motives, log_predictions, 
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan, plan
 from manymotives.posterior.common import Posterior
+from manymotives.posterior.labelling.made_up import made_up_draw
 from manymotives.posterior.labelling.relabelling import in_one_order, reordered
 from manymotives.posterior.labelling.switching import label_switching, stored_dims, watched_switching
 from manymotives.posterior.motive_tables import leaving, shares, switches, transitions
@@ -71,6 +72,11 @@ class SwitchingPosterior(Posterior):
         tree = xr.DataTree.from_dict(groups)
         tree.attrs = dict(data.attrs)
         return tree
+
+    @staticmethod
+    def made_up(target: Any) -> Draws:
+        """A draw that a method could have made, to try labels on."""
+        return made_up_draw(target)
 
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
