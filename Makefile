@@ -1,6 +1,7 @@
 # make demo   a result in a minute or two: simulated subjects, what can be said of them, a report
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements*.txt
+# make docs   the documentation site: open build/site/index.html
 # make losses  every baseline and model on one problem
 # make large  posteriors on a thousand to ten thousand states: an hour
 # make covariates  coverage and bias of a difference between groups, 200 data sets: hours
@@ -24,10 +25,15 @@ STAMP  := $(VENV)/.installed
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
+.PHONY: demo docs test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
+
+# runs the code of pages that changed since it was last run, all of it after a change of the library: a quarter of an hour
+docs: $(STAMP)
+	$(BIN)/python -m website.outputs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -67,7 +67,7 @@ def test_tasks_are_aligned_where_they_have_names():
     np.testing.assert_array_equal(one.action, two.action)
     known = mm.RewardPolicyModel(choice=mm.Softmax(cold.iloc[::-1])).bind(ENV, one).fixed_temperature
     np.testing.assert_array_equal(known, [1.0, 5.0, 9.0])
-    with pytest.raises(mm.errors.InputError, match="has labels, and rewards have none"):
+    with pytest.raises(mm.errors.InputError, match="has labels, but the rewards have none"):
         mm.Softmax(cold).policies(ENV, REWARDS)
 
 
@@ -101,7 +101,7 @@ def test_tracing_stays_possible():
         (pd.DataFrame(REWARDS, columns=["hall", "kitchen", "gardn", "attic"]), "did you mean 'garden'"),
         (pd.DataFrame(REWARDS, columns=["hall", "kitchen", "hall", "attic"]), "'hall' stands for more than one state"),
         (pd.DataFrame(REWARDS[:, :3], columns=STATES[:3]), "the state 'attic' has no label"),
-        (pd.DataFrame(RNG.normal(size=(4, 4)), index=STATES, columns=list("abcd")), "transpose it"),
+        (pd.DataFrame(RNG.normal(size=(4, 4)), index=STATES, columns=list("abcd")), "transpose the array"),
         (pd.Series(REWARDS[0], index=[4, 3, 2, 1]), "unknown states 4, 3, 2, 1"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_population_that_is_wider_than_thought_is_seen():
 
 
 def test_subjects_who_do_not_differ_are_said_not_to():
-    assert any("no difference between subjects found" in each for each in alike(3, METHODS["Gibbs"]).warnings)
+    assert any("no difference between subjects was found" in each for each in alike(3, METHODS["Gibbs"]).warnings)
     wanted = FEATURES @ np.array([[1.5, -1.5] * 4, [-2.0, 2.0] * 4])
     chosen = mm.simulate(GRID, wanted.T, mm.Softmax(1.0), steps=300, seed=0)
     apart = mm.fit(ALIKE, GRID, chosen, METHODS["Gibbs"], seed=0, progress=False)

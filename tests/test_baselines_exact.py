@@ -142,7 +142,7 @@ def test_a_margin_that_cannot_be_had_is_relaxed_only_if_asked():
     with pytest.raises(mm.errors.InputError, match="relax=True"):
         mm.baselines.linear_program(CHAIN, data, margin=100.0)
     one = mm.Demonstrations.from_lists([([0], ["forward"])], CHAIN)
-    with pytest.raises(mm.errors.InputError, match="was guessed"):  # no proof, where most of the policy is a guess
+    with pytest.raises(mm.errors.InputError, match="were predicted"):  # no proof, where most of the policy is a guess
         mm.baselines.linear_program(CHAIN, one, margin=100.0)
     relaxed = mm.baselines.linear_program(CHAIN, data, margin=100.0, relax=True)
     assert "falls short least" in relaxed.warnings[0]

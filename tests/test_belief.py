@@ -69,7 +69,7 @@ def test_impossible_moves_stay_impossible():
         assert place.tensor[0, 0].tolist() == [0.0, 1.0, 0.0]
     assert not belief.is_uncertain[:1].any()
     assert belief.is_uncertain[1:].all()
-    assert "uncertain for 5 of 6 pairs" in repr(belief)
+    assert "uncertain for 5 of 6 state-action pairs" in repr(belief)
 
 
 def test_from_demonstrations_what_followed_a_state_may_follow_it():
@@ -81,7 +81,7 @@ def test_from_demonstrations_what_followed_a_state_may_follow_it():
     assert table["a", "y"].to_dict() == {"a": 1.0, "b": 1.0, "c": 2.0}
     assert table["b", "x"].to_dict() == {"a": 4.0}
     assert belief.mean.is_terminal.tolist() == [False, False, True]
-    assert any("seen fewer than 5 times" in warning for warning in belief.warnings)
+    assert any("observed fewer than 5 times" in warning for warning in belief.warnings)
 
 
 def test_from_a_table_of_counts():
@@ -97,8 +97,8 @@ def test_what_cannot_be_reached_or_was_never_seen_is_said():
     possible = np.zeros((3, 2, 3), dtype=bool)
     possible[:, :, :2] = True
     belief = mm.DynamicsBelief(NOTHING, discount=0.9, possible=possible, start=[0.5, 0.5, 0.0])
-    assert "6 of 6 pairs of state and action" in belief.warnings[0]
-    assert "never seen" in belief.warnings[0]
+    assert "6 of 6 state-action pairs" in belief.warnings[0]
+    assert "never observed" in belief.warnings[0]
     assert "state 2 cannot be reached" in belief.warnings[1]
 
 
@@ -172,7 +172,7 @@ def test_posteriors_come_back_and_go_on(tmp_path):
         np.testing.assert_array_equal(
             joined.data["posterior"][name].values, whole.data["posterior"][name].values, err_msg=name
         )
-    with pytest.raises(mm.errors.InputError, match="another model, environment or other data"):
+    with pytest.raises(mm.errors.InputError, match="another model, environment or data set"):
         mm.fit(MODEL, PRIOR, CHOICES, SHORT, start=loaded, progress=False)
     blocks = fit_in_blocks(Run(MODEL, belief, CHOICES, SHORT), tmp_path / "run.nc", every=0.0, progress=False)
     np.testing.assert_array_equal(blocks.data["posterior"]["transition"].values, whole.data["posterior"]["transition"])
@@ -192,7 +192,7 @@ def test_scores(hold_out):
 
 def test_methods_that_cannot_say_so():
     for method in (mm.MonteCarlo(), mm.NestedMonteCarlo(), mm.EmpiricalBayes(), mm.HMC(device="cpu")):
-        with pytest.raises(mm.errors.InputError, match="cannot infer an environment along with the rewards"):
+        with pytest.raises(mm.errors.InputError, match="cannot infer an environment together with the rewards"):
             mm.fit(MODEL, PRIOR, CHOICES, method, progress=False)
 
 
@@ -278,10 +278,10 @@ def test_a_whole_report_under_a_belief(tmp_path):
     posterior = mm.fit(MODEL, PRIOR.after(CHOICES), CHOICES, SHORT, progress=False)
     mm.report(posterior, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The environment was not known. 120 transitions were seen" in page
-    assert "What that costs" in page
+    assert "The environment was not known. 120 transitions were observed" in page
+    assert "What this uncertainty costs" in page
     mm.report(mm.fit(MODEL, TRUTH, CHOICES, SHORT, progress=False), tmp_path / "other.html")
-    assert "What that costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")
+    assert "What this uncertainty costs" not in (tmp_path / "other.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("what", ["nothing seen", "seen once", "unreachable"])
@@ -300,8 +300,8 @@ def test_little_to_go_on_is_said_and_gives_results(what):
     posterior = mm.fit(MODEL, belief, once, replace(SHORT, draws=200), progress=False)
     said = " ".join(posterior.warnings)
     assert {
-        "nothing seen": "6 of 6 pairs of state and action, such as 0 in 0: each was never seen",
-        "seen once": "1 of 6 pairs of state and action, such as 1 in 0: each was seen fewer than 5 times",
+        "nothing seen": "6 of 6 state-action pairs, such as 0 in 0: each was never observed",
+        "seen once": "1 of 6 state-action pairs, such as 1 in 0: each was observed fewer than 5 times",
         "unreachable": "state 2 cannot be reached",
     }[what] in said
     assert np.isfinite(posterior.rewards.values).all()

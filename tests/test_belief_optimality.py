@@ -140,5 +140,5 @@ def test_what_could_be_larger_is_said():
     shown = mm.simulate(TRIANGLE, np.eye(3), mm.Softmax(50.0), steps=200, seed=0)
     vaguely = mm.fit(mm.PolicyOptimalityModel(scale_free=True), belief, shown, QUICK, progress=False)
     surely = mm.fit(mm.PolicyOptimalityModel(scale_free=True), vague(TRIANGLE, 1e4), shown, QUICK, progress=False)
-    assert any("To know it would be worth" in said for said in vaguely.warnings)
-    assert not any("To know it would be worth" in said for said in surely.warnings)
+    assert any("Knowing it would be worth" in said for said in vaguely.warnings)
+    assert not any("Knowing it would be worth" in said for said in surely.warnings)

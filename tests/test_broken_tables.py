@@ -160,11 +160,14 @@ ODD = {
     "unsorted trials": (case("\n".join([CHOICES.splitlines()[0], *CHOICES.splitlines()[:0:-1]])), "5 choices"),
     "a gap": (case(changed(4, "trial", "9")), "1 gaps in the steps"),
     "an empty state": (case(changed(3, "state", "")), "1 rows have no state"),
-    "NaN in words, and no environment to say so": (case(changed(4, "state", "NaN"), None), "'NaN' is read as a name"),
+    "NaN in words, and no environment to say so": (
+        case(changed(4, "state", "NaN"), None),
+        "'NaN' is read as the name of a",
+    ),
     "numbers and text": (case(changed(3, "subject", "7")), "3 subjects"),
     "a state never reachable": (
         case(CHOICES, ROOMS + "attic,on,attic,1\n"),
-        "no path leads to from where subjects were",
+        "that cannot be reached from where subjects were",
     ),
     "an impossible move": (
         case("subject,state,action\nann,hall,on\nann,hall,on\n"),
@@ -180,7 +183,7 @@ ODD = {
     ),
     "nobody is named": (
         case("\n".join(CHOICES.splitlines()[:4]).replace("subject", "remark")),
-        "everything is taken as one subject's",
+        "all rows are taken to be one subject's",
     ),
     "no environment": (case(CHOICES, None), "ESTIMATED from the data"),
     "an environment of Gymnasium": (

@@ -52,7 +52,7 @@ def test_a_run_that_was_cut_ends_as_one_that_was_not(method, tmp_path):
         blocks(method, path, every=0.0, on_checkpoint=killed_after(50))
     halfway = mm.load(path)
     assert is_unfinished(halfway)
-    assert "this run has not ended: a checkpoint after 50 draws" in halfway.warnings[0]
+    assert "this run is incomplete: it is a checkpoint after 50 draws" in halfway.warnings[0]
     resumed = blocks(method, path, resume=True, every=1e9)  # in other blocks than before
     whole = mm.fit(MODEL, FIELD, DATA, method, seed=3, progress=False)
     for name in whole.data["posterior"].data_vars:
@@ -118,7 +118,7 @@ def test_another_run_is_not_gone_on_with(tmp_path):
 
     for part, value in other.items():
         identity = identity_with(**{part: value})
-        with pytest.raises(mm.errors.InputError, match=f"holds another run, with another {part}"):
+        with pytest.raises(mm.errors.InputError, match=f"holds a different run, with another {part}"):
             earlier_run(path, identity)
     assert earlier_run(path, identity_with()) is not None
 
@@ -256,5 +256,5 @@ def test_ctrl_c_ends_with_a_sentence_and_the_last_checkpoint_or_nothing(when, tm
         assert last == "Stopped. Nothing was written."
         assert not path.exists()
     else:
-        assert last == f"Stopped. What is in {path} is the last checkpoint: --resume goes on from it."
+        assert last == f"Interrupted. {path} holds the last checkpoint; --resume continues from it."
         assert is_unfinished(mm.load(path))

@@ -83,7 +83,7 @@ def test_without_an_environment_it_is_inferred_along(tmp_path):
     given = (tmp_path / "choices.csv", "--discount", 0.9, *QUICK)
     result = run("fit", *given, "--out", tmp_path / "run.nc")
     assert result.exit_code == 0, result.output
-    assert "NOT GIVEN: it is inferred along with the rewards" in result.output
+    assert "NOT GIVEN: it is inferred together with the rewards" in result.output
     assert mm.load(tmp_path / "run.nc").belief is not None
     again = run("fit", *given, "--out", tmp_path / "run.nc", "--resume")
     assert again.exit_code == 0, again.output
@@ -144,7 +144,7 @@ def test_stopping_by_hand_is_exit_code_130(example, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.fitting.run.Run.advance", stopped)
     result = run("fit", folder / "choices.csv", "--out", tmp_path / "run.nc")
     assert result.exit_code == 130
-    assert result.output.endswith("Stopped. Nothing was written.\n")
+    assert result.output.endswith("Interrupted. Nothing was written.\n")
     assert not (tmp_path / "run.nc").exists()
 
 
@@ -171,7 +171,7 @@ def test_export_writes_every_estimate_and_contrast(example, tmp_path):
     assert set(every.query("estimate == 'rewards'")["subject"]) == {"subject 1"}
     again = run("export", folder / "run.nc", "--out", tmp_path / "all.csv")
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "already exists" in again.output
 
 
 def test_export_speaks_of_features_first(tmp_path):

@@ -37,7 +37,9 @@ def test_two_environments_are_fitted_reported_and_exported(folder):
     places = ("--coordinates", folder / "places.csv")
     result = run("fit", folder / "choices.csv", *tables, *places, *QUICK, "--out", folder / "run.nc")
     assert result.exit_code == 0, result.output
-    assert "environments: 'left', 'right', with one reward for each name of a state" in " ".join(result.output.split())
+    assert "environments: 'left', 'right'; states with the same name have the same reward" in " ".join(
+        result.output.split()
+    )
     posterior = mm.load(folder / "run.nc")
     assert posterior.environment.names == ("left", "right")
     assert np.array_equal(posterior.environment.coordinates[:, 0], [0, 1, 3, 4])
@@ -77,7 +79,7 @@ def test_what_is_missing_is_said(folder):
         ("has no column 'environment'", (folder / "without.csv", *tables)),
         ("two environments are called 'left'", (folder / "choices.csv", *tables[:2], *tables[:2])),
         ("none of the environments has that state", (folder / "choices.csv", *tables, "--terminal", "salt")),
-        ("cannot be given memory", (folder / "choices.csv", *tables, "--history", 1)),
+        ("memory is not available for several environments", (folder / "choices.csv", *tables, "--history", 1)),
     ):
         result = run("fit", *arguments, "--dry-run", "--json")
         assert result.exit_code == 2

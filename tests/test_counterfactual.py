@@ -211,6 +211,6 @@ def test_tables_and_sentences(posterior):
     assert np.isclose(row["difference"], row["after"] - row["before"])
     assert table["identified"].all()
     text = str(found)
-    assert text.startswith("What if this is added to rewards: +1 for b?\n  This question is identified")
+    assert text.startswith("What if the following is added to rewards: +1 for b?\n  This question is identified")
     assert "90 % intervals" in text
     assert len(found.unidentified) == 0

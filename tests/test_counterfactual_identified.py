@@ -254,7 +254,7 @@ def test_states_that_nobody_visited_are_another_matter():
     data = mm.simulate(place, np.zeros(5), mm.Softmax(1.0), steps=1, episodes=2, seed=0)
     found = fitted(place, gaussian(), data).counterfactual(discount=0.5)
     assert found.identified is True
-    assert any("Nobody was seen in" in said for said in found.statements)
+    assert any("Nobody was observed in" in said for said in found.statements)
 
 
 def test_too_many_states_are_said_to_be_too_many(monkeypatch):

@@ -164,7 +164,7 @@ def test_a_missing_state_is_a_gap():
     np.testing.assert_array_equal(demonstrations.state, [0, 1, 1])
     np.testing.assert_array_equal(demonstrations.next_state, [-1, 1, -1])
     np.testing.assert_array_equal(demonstrations.counts, [[[1, 0], [1, 1]]])
-    assert demonstrations.warnings == ("1 rows have no state and are left out; nothing follows across them.",)
+    assert demonstrations.warnings == ("1 rows have no state and are left out; no transition is counted across them.",)
 
 
 def test_a_next_state_given_at_the_end_of_an_episode_is_counted():
@@ -187,7 +187,9 @@ def test_a_next_state_given_before_a_gap_is_counted_and_the_rest_is_filled_in():
 
 def test_a_next_state_that_is_not_the_following_state_is_refused():
     frame = pd.DataFrame({"task": 0, "state": [0, 1], "action": [0, 1], "then": [2, 3]})
-    with pytest.raises(mm.errors.InputError, match=r"'then', row 0 .*state 2 is said to .*following step is in 1"):
+    with pytest.raises(
+        mm.errors.InputError, match=r"'then', row 0 .*2 is given as the next state, .*following step is in 1"
+    ):
         mm.Demonstrations.from_frame(frame, ANYWHERE, next_state="then")
 
 
@@ -292,9 +294,9 @@ def test_actions_that_do_not_exist_are_refused_with_their_row():
         ({"state": [0, 9]}, {}, "column 'state', row 1 .*: unknown state 9"),
         ({"action": [0, 9]}, {}, "column 'action', row 1 .*: unknown action 9"),
         ({"task": [0, None]}, {}, "column 'task' is empty in row 1"),
-        ({"step": [4, 4]}, {"step": "step"}, r"rows 0 and 1 .*the same step twice"),
+        ({"step": [4, 4]}, {"step": "step"}, r"rows 0 and 1 .*the same step occurs twice"),
         ({"step": ["a", "b"]}, {"step": "step"}, "'a' is neither a number nor a time"),
-        ({"action": [None, None]}, {}, "nothing was demonstrated"),
+        ({"action": [None, None]}, {}, "there are no choices"),
         ({}, {"episode": "day"}, "no column 'day'"),
     ],
 )

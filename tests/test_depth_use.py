@@ -117,7 +117,7 @@ def test_a_profile_finds_the_depth_where_choices_tell_it(depth, rule):
     assert found.best == depth
     assert found.identified
     assert found.interval == (depth, depth)
-    assert str(found) == f"Choices speak for a depth of {depth}."
+    assert str(found) == f"The choices support a depth of {depth}."
     if depth != 3:
         return
     z = np.linspace(-5.0, 5.0, 17)
@@ -170,7 +170,7 @@ def test_what_profiles_say_of_depths():
     reward = mm.GaussianReward(truth[..., None], on="state_action", mean=1.0, scale=0.2)
     model = mm.RewardPolicyModel(reward, mm.Softmax(2.0), mm.Pooled())
     myopic = mm.profile(model, TRIANGLE, near, "depth", progress=False)
-    assert str(myopic) == "Choices speak for a depth of 1."
+    assert str(myopic) == "The choices support a depth of 1."
     assert myopic.identified
     axes = mm.plots.profile(enough)
     assert axes.get_xlabel() == "depth"

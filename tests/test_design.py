@@ -1,5 +1,6 @@
 """Which experiment tells most: information against brute force, bounds on the right side, and what is said of it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
@@ -143,7 +144,7 @@ def test_a_sequence_is_the_information_of_all_together():
     row = found.sequence.iloc[1]
     assert abs(row["information"] - information(twice, masses)) <= 3.5 * row["error"]
     assert row["gain"] < found.sequence["gain"][0]  # what is known already is not learnt again
-    assert "One after the other" in str(found)
+    assert "Chosen one after the other" in str(found)
 
 
 def _for(name):
@@ -175,3 +176,16 @@ def test_estimates_scatter_around_brute_force_as_their_errors_say(contrast):
         z = (rows["information"] - truth[name]) / rows["error"]
         p_value = 2 * min(stats.chi2.sf((z**2).sum(), len(z)), stats.chi2.cdf((z**2).sum(), len(z)))
         assert (p_value > SIGNIFICANCE) == is_right, (name, p_value)
+
+
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor(2), pytest.param(2, marks=pytest.mark.long)])
+def test_the_numbers_are_the_same_whoever_computes_and_resume_from_a_store(executor, tmp_path, monkeypatch):
+    sizes = {"steps": STEPS, "starts": ["middle", "water"], "rounds": 2, "draws": 200, "progress": False}
+    alone = mm.design(PLACES, MODELS[False], "water - home", **sizes)
+    store = tmp_path / "design.db"
+    shared = mm.design(PLACES, MODELS[False], "water - home", **sizes, executor=executor, store=store)
+    pd.testing.assert_frame_equal(alone.table, shared.table, check_exact=True)
+    pd.testing.assert_frame_equal(alone.sequence, shared.sequence, check_exact=True)
+    monkeypatch.setattr("manymotives.assessment.design.informed", None)  # nothing is computed again
+    again = mm.design(PLACES, MODELS[False], "water - home", **sizes, store=store)
+    pd.testing.assert_frame_equal(alone.table, again.table, check_exact=True)

@@ -78,7 +78,7 @@ def test_smooth_rewards_are_for_one_environment_and_many_starts():
     assert list(found.table.columns[:2]) == ["candidate", "start"]
     assert set(found.table["start"]) == {"r0c0", "r1c2"}
     assert found.best[0] == "room"
-    with pytest.raises(mm.errors.InputError, match=r"SmoothReward\(\) is for one environment"):
+    with pytest.raises(mm.errors.InputError, match=r"SmoothReward\(\) is for a single environment"):
         quick(ROOMS, model)
 
 
@@ -98,7 +98,7 @@ def test_a_start_belongs_to_a_candidate_and_changes_what_is_seen():
     assert "'stuck' from 'dead end' alone cannot settle left - right" in str(found)
     none = quick({"stuck": (place, "dead end")}, model, "left - right")
     assert not none.can_tell
-    assert "No candidate can tell" in str(none)
+    assert "No candidate is informative" in str(none)
     assert "rests on the prior alone" in str(none)
 
 
@@ -186,7 +186,7 @@ def test_the_command_line_ranks_tables(pooled, tmp_path, monkeypatch):
     asked += ["--contrast", "r0c0 - r1c2", "--start", "r0c0", "--draws", "120", "--rounds", "2", "--out", "ranked.csv"]
     said = CliRunner().invoke(app, asked)
     assert said.exit_code == 0, said.output
-    assert "One after the other" in said.output
+    assert "Chosen one after the other" in said.output
     table = pd.read_csv("ranked.csv")
     expected = quick(ROOMS, pooled, "r0c0 - r1c2", starts=["r0c0"]).table
     np.testing.assert_allclose(table["information"], expected["information"])

@@ -109,7 +109,7 @@ def test_what_covariates_need(tables, asked):
     assert "--reward smooth cannot be combined yet" in refusal(tables, *table, *age, "--reward", "smooth")
     assert "cannot infer effects" in refusal(tables, *table, *age, "--method", "empirical-bayes")
     assert "subjects.csv has no column 'agee'" in refusal(tables, *table, "--formula", "agee")
-    assert "'age': of which parameter?" in refusal(tables, *table, *age, "--formula", "reward ~ condition")
+    assert "'age' does not name its parameter" in refusal(tables, *table, *age, "--formula", "reward ~ condition")
     assert "'reward' has two formulas" in refusal(
         tables, *table, "--formula", "reward ~ age", "--formula", "reward ~ condition"
     )
@@ -126,14 +126,14 @@ def test_the_table_of_covariates_names_subjects(tables, tmp_path):
     spare = pd.concat([SUBJECTS, SUBJECTS[:1].assign(mouse="ghost")])
     spare.to_csv(tmp_path / "spare.csv", index=False)
     result = fit(tables, "--covariates", tmp_path / "spare.csv", "--formula", "age", "--dry-run")
-    assert "spare.csv has rows of 1 others of whom there are no choices" in result.output
+    assert "spare.csv has rows of 1 subject without choices" in result.output
 
 
 def test_an_environment_must_be_known(tables):
     estimated = ["fit", tables / "choices.csv", "--covariates", tables / "subjects.csv", "--formula", "age"]
     result = run(*estimated, "--dry-run")
     assert result.exit_code == 2
-    assert "an environment that is inferred" in result.output
+    assert "an inferred environment" in result.output
     assert run(*estimated, "--plug-in", "--dry-run").exit_code == 0
 
 
@@ -173,7 +173,7 @@ def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):
     assert "Normal(0, 0.5)" in section
     assert "regression of posterior means" in section
     assert "spread of cage" in section
-    assert "Differences in what subjects attain and do" in section
+    assert "Differences in values and choices" in section
     assert NASTY not in page
     assert "treated &lt;b&gt;" in section
     figures = json.loads(re.search(r'id="data-figures">(.*?)</script>', page, re.DOTALL)[1])

@@ -52,7 +52,7 @@ def test_memory_begins_only_where_it_may():
     assert memory.num_states == 2 + 9
     np.testing.assert_array_equal(memory.start, [1.0] + [0.0] * 10)
     frame = pd.DataFrame({"state": ["b", "c", "a"], "action": [0, 1, 0], "episode": [0, 0, 1], "task": 0})
-    with pytest.raises(mm.errors.InputError, match="'a' comes without a previous one"):
+    with pytest.raises(mm.errors.InputError, match="'a' occurs in the data without a previous state"):
         mm.Demonstrations.from_frame(frame, environment, episode="episode").with_memory(memory)
     remembered = mm.Demonstrations.from_frame(frame[:2], environment, episode="episode").with_memory(memory)
     assert [memory.states[s] for s in remembered.state] == ["→b", "b→c"]

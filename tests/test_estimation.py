@@ -40,7 +40,7 @@ def test_probabilities_are_the_frequencies_that_were_seen():
     np.testing.assert_allclose(env.start, [0, 2 / 3, 1 / 3])
     assert demos.counts.sum() == 6
     assert (
-        "1 choices are left out, because nothing tells what they lead to, for example 'jump' in 'hall'"
+        "1 choices are left out, because it is not known where they lead, for example 'jump' in 'hall'"
         in (demos.warnings[-1])
     )
 
@@ -59,7 +59,7 @@ def test_the_estimate_finds_the_environment_that_made_the_data():
 
 def test_the_estimate_is_marked_wherever_it_goes(tmp_path):
     env, demos = mm.estimate_environment(mm.Demonstrations.from_lists(WALKS), discount=0.9)
-    assert "estimated from these data: 6 transitions of 3 pairs" in env.warnings[0]
+    assert "estimated from these data: 6 transitions of 3 state-action pairs" in env.warnings[0]
     assert "estimated" in repr(env)
     assert env.with_memory().warnings == env.warnings
     quick = mm.Metropolis(chains=1, draws=5, warmup=5, thin=1)

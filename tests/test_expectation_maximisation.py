@@ -168,7 +168,7 @@ def test_em_finds_what_markov_chains_find(sharing):
     how, reward = SHARINGS[sharing]
     model = mm.RewardPolicyModel(reward, mm.SoftOptimal(), how, mm.Switching(2))
     first = mm.fit(model, TRIANGLE, chosen, mm.EmpiricalBayes(draws=100), seed=1, progress=False)
-    assert "first look" in first.warnings[0]
+    assert "approximation" in first.warnings[0]
     chains = mm.fit(model, TRIANGLE, chosen, quick(mm.HMC, draws=150, warmup=150), seed=1, progress=False)
     ours, theirs = (each.motives(chosen, "smoothed").values for each in (first, chains))
     assert em.agreement(ours, theirs) > 0.8

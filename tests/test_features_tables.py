@@ -99,7 +99,7 @@ def test_states_nobody_visited_are_left_out_where_the_environment_is_estimated(t
     assert "unknown state 'attic'" in known.output
     estimated = run("fit", tables / "choices.csv", "--features", tmp_path / "more.csv", "--plug-in", "--dry-run")
     assert estimated.exit_code == 0, estimated.output
-    assert "of states that no choice shows: they are not used" in estimated.output
+    assert "of states that nobody visited; they are not used" in estimated.output
 
 
 def said_of(environment, features, on="state"):
@@ -115,7 +115,7 @@ def test_features_whose_weights_no_choice_can_show_are_named():
     doubled = said_of(GRID, np.column_stack([some, some[:, 0] - 1e4 * some[:, 2]]))
     assert "features 'f0', 'f2', 'f3' are collinear" in doubled
     rooms = np.eye(3)[np.arange(9) % 3]
-    assert "features 'f0', 'f1', 'f2' sum, with some weights, to the same everywhere" in said_of(GRID, rooms)
+    assert "features 'f0', 'f1', 'f2' have a weighted sum that is the same everywhere" in said_of(GRID, rooms)
     assert "2 more such dependences" in said_of(GRID, np.tile(some[:, :1], 6))
 
 

@@ -253,7 +253,7 @@ def test_going_on_is_one_long_run(kind, tmp_path):
     third = mm.fit(model, CHAIN, data, kind(draws=5, **settings), seed=4, start=joined)
     assert third.rewards.sizes["draw"] == 75
     other = mm.worlds.Chain(states=3, discount=0.5)
-    with pytest.raises(mm.errors.InputError, match="cannot be gone on from"):
+    with pytest.raises(mm.errors.InputError, match="cannot be resumed"):
         mm.fit(model, other, data, kind(draws=5, **settings), start=joined)
 
 
@@ -287,7 +287,7 @@ def test_ctrl_c_keeps_what_there_is(request):
     found = mm.fit(model, CHAIN, data, mm.Gibbs(chains=2, draws=10**6, warmup=10, thin=1))
     assert time.monotonic() - begin < 60
     assert 0 < found.data["posterior"].sizes["draw"] < 10**6
-    assert any("stopped by hand" in warning for warning in found.warnings)
+    assert any("interrupted after" in warning for warning in found.warnings)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def test_chains_that_disagree_are_said_to():
 def test_a_scale_and_a_temperature_are_one_too_many():
     model = mm.RewardPolicyModel(mm.GaussianReward(), mm.Softmax(mm.Gamma(shape=2.0, rate=1.0)))
     found = mm.fit(model, CHAIN, demonstrations(), METHODS["Gibbs"])
-    assert any("the data see only their product" in warning for warning in found.warnings)
+    assert any("choices identify only their product" in warning for warning in found.warnings)
     assert not mm.RewardPolicyModel(mm.GaussianReward()).warnings
 
 

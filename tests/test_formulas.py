@@ -202,7 +202,9 @@ def test_tasks_may_be_subject_and_condition():
 def test_what_rests_on_few_tasks_is_warned_of():
     assert design("site").warnings == ()
     rare = TABLE.assign(site=["east", *TABLE["site"][1:]], mouse=["m0", *TABLE["mouse"][1:]])
-    assert design("site", rare).warnings == ("only task 'ann' has site 'east': its effect rests on one task.",)
+    assert design("site", rare).warnings == (
+        "only task 'ann' has site 'east', so its effect depends on a single task.",
+    )
     (said,) = design("(condition | mouse)", rare).warnings
     assert said.startswith("2 of 5 members of mouse have one task")
     (said,) = design("(1 | task)").warnings

@@ -60,8 +60,8 @@ def test_the_page_of_2500_states_is_light_and_says_what_it_leaves_out(page):
     assert layout["size"] == 1.0
     assert "members" not in layout  # each state is a place of its own
     text = page.read_text()
-    assert "the 200 most and the 200 least wanted of 2,500. All are in the tables that manymotives export" in text
-    assert "the 400 of 2,500 in which it chose most often." in text
+    assert "the 200 most and the 200 least wanted of 2,500. The tables written by manymotives export" in text
+    assert "the 400 of 2,500 states with most choices." in text
 
 
 @pytest.mark.skipif(program() is None, reason="Chromium is not installed")
@@ -110,7 +110,7 @@ def test_places_are_as_before_whatever_their_number():
 def test_contrasts_of_too_many_are_refused_before_they_are_counted_out():
     values = xr.DataArray(np.zeros((1, 10_000, 2)), dims=("task", "state", "sample"))
     values = values.assign_coords(task=["ann"], state=np.arange(10_000))
-    with pytest.raises(InputError, match="that would be 49,995,000 contrasts"):
+    with pytest.raises(InputError, match="the table would have 49,995,000 contrasts"):
         contrasts_of(values, ["state"], 0.95)
 
 

@@ -161,8 +161,8 @@ def test_ratio_tests_refuse_what_is_not_nested():
     other = mm.simulate(WORLD, (FEATURES @ [0.8, -0.5])[None], mm.SoftOptimal(1.0), steps=400, seed=9)
     sampled = fit(replace(MODEL, reward=mm.GaussianReward(np.eye(4)[:, :1])))
     for larger, small, said in (
-        (smaller, full, "no combination"),
-        (full, sampled, "no combination"),
+        (smaller, full, "not linear combinations"),
+        (full, sampled, "not linear combinations"),
         (full, fit(data=other), "different choices"),
         (full, fit(replace(MODEL, choice=mm.Softmax(1.0))), "SoftOptimal()"),
         (full, fit(replace(MODEL, choice=mm.SoftOptimal(2.0))), "inverse temperature"),

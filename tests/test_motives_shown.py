@@ -100,7 +100,10 @@ def test_fit_says_what_each_motive_wants(example):
     ("options", "said"),
     [
         (["--switching-by", "state"], "--switching-by needs a number of motives: add --switching 3, say."),
-        (["--switching", "2", "--model", "mpo"], "--switching is not for the model mpo. Choose mrp, rp or separate."),
+        (
+            ["--switching", "2", "--model", "mpo"],
+            "--switching is not available for the model mpo. Choose mrp, rp or separate.",
+        ),
         (
             ["--switching", "2", "--method", "nested"],
             "cannot fit motives that switch: choose hmc, gibbs, metropolis or empirical-bayes.",
@@ -120,9 +123,9 @@ def test_what_cannot_be_asked_for_is_said(example, options, said):
 def test_a_dry_run_names_the_motives(example):
     folder, _, _ = example
     result = run("fit", folder / "choices.csv", "--plug-in", "--dry-run", "--switching", 2)
-    assert "on states, 2 motives, switching alike everywhere, by HMC" in result.output
+    assert "on states, 2 motives, switching with the same probability everywhere, by HMC" in result.output
     result = run("fit", folder / "choices.csv", "--plug-in", "--dry-run", "--switching", "auto")
-    assert "on states, up to 15 motives, switching alike everywhere, by HMC" in result.output
+    assert "on states, up to 15 motives, switching with the same probability everywhere, by HMC" in result.output
 
 
 def test_export_writes_tables_of_motives(example, tmp_path):
@@ -236,7 +239,7 @@ def test_pictures_of_motives(example, tmp_path):
     with pytest.raises(InputError, match="unknown task 'eve'"):
         mm.plots.motives(posterior, tasks=["eve"])
     for name in ("rewards", "policies", "temperatures", "learning", "similarity", "ppc"):
-        with pytest.raises(InputError, match="one motive throughout"):
+        with pytest.raises(InputError, match="a single motive"):
             getattr(mm.plots, name)(posterior)
 
 
@@ -289,7 +292,7 @@ def test_the_page_has_the_numbers_of_the_posterior(example, page):
 
 
 def test_truth_is_refused(example, tmp_path):
-    with pytest.raises(InputError, match="truth cannot be shown beside motives that switch"):
+    with pytest.raises(InputError, match="truth cannot be shown for motives that switch"):
         mm.report(example[2], tmp_path / "page.html", truth=np.zeros((2, 4)))
 
 

@@ -236,7 +236,7 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
     monkeypatch.setattr("manymotives.inference.optimality.rewards_given_policies.AT_A_TIME", 1)
     found = sample(mm.OptimalityMonteCarlo(draws=1000), target, seed=0, progress=Impatient())
     assert found.index.shape == (1, 200, 2)
-    assert "stopped by hand after 200 of 1000 policies." in found.warnings
+    assert "interrupted after 200 of 1000 policies." in found.warnings
     short = sample(mm.OptimalityMonteCarlo(draws=200), target, seed=0)
     np.testing.assert_allclose(found.weights, short.weights, rtol=1e-12)
 
@@ -273,8 +273,8 @@ def test_warnings_say_what_a_statistician_would():
         pd.DataFrame(frame), environment=TRIANGLE, task="subject", state="state", action="action"
     )
     made = mm.fit(mm.PolicyOptimalityModel(np.eye(3)), TRIANGLE, seen, progress=False)
-    assert any("nobody was seen to choose in 1 of 3 states ('2')" in warning for warning in made.warnings)
-    assert any("2 of 2 tasks were never seen" in warning for warning in made.warnings)
+    assert any("nobody made a choice in 1 of 3 states ('2')" in warning for warning in made.warnings)
+    assert any("2 of 2 tasks made no choices" in warning for warning in made.warnings)
 
     sharp = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.UniformOptimality(0.6))
     made = mm.fit(sharp, TRIANGLE, demonstrations(TRIANGLE), progress=False)
@@ -282,7 +282,7 @@ def test_warnings_say_what_a_statistician_would():
 
     blind = mm.PolicyOptimalityModel(np.eye(3), optimality=mm.optimality.ExponentialOptimality(20.0))
     made = mm.fit(blind, TRIANGLE, demonstrations(TRIANGLE), progress=False)
-    assert any("lose more than the prior of the gap foresaw" in warning for warning in made.warnings)
+    assert any("lose more than the prior of the gap anticipated" in warning for warning in made.warnings)
 
     coarse = mm.OptimalityMonteCarlo(draws=100, num_rewards=4)
     made = mm.fit(mm.PolicyOptimalityModel(), TRIANGLE, demonstrations(TRIANGLE), coarse, progress=False)

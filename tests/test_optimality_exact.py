@@ -377,5 +377,5 @@ def test_the_device_says_the_same(name, empty):
 def test_a_device_that_is_not_there():
     environment, rewards, *_ = random_problem(0)
     target = mm.PolicyOptimalityModel(rewards).target(environment, ("a",), np.zeros((1, 4, 3)))
-    with pytest.raises(mm.errors.InputError, match="JAX finds none here"):
+    with pytest.raises(mm.errors.InputError, match="JAX finds no GPU here"):
         sample(mm.OptimalityMonteCarlo(device="gpu"), target, seed=0)

@@ -339,4 +339,4 @@ def test_workers_and_a_scheduler_are_too_many():
         app, ["power", "x.nc", "--contrast", "a", "--workers", "2", "--scheduler", "tcp://node1:8786"]
     )
     assert done.exit_code == 2
-    assert "choose one of --workers and --scheduler" in done.output
+    assert "--workers and --scheduler cannot be combined" in done.output

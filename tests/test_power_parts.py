@@ -78,7 +78,7 @@ def test_what_no_choice_can_show_is_warned_of():
     environment = corridor()
     target = bound(FREE, environment)
     alone, difference = (read_contrast(text, FREE, target) for text in ("0", "0 - 2"))
-    assert "cannot show all of “0”" in contrast_warnings(alone, FREE, environment, target)[0]
+    assert "cannot fully identify “0”" in contrast_warnings(alone, FREE, environment, target)[0]
     shows = mm.identifiability(environment).can_show(0, 2)
     assert bool(contrast_warnings(difference, FREE, environment, target)) != shows
     arms = arms_model()
@@ -237,11 +237,11 @@ def made(powers, **more):
 def test_sentences_say_what_is_needed():
     found = made({(8, 50): 0.3, (16, 50): 0.6, (8, 200): 0.7, (16, 200): 0.94})
     text = str(found)
-    assert "To see “water - food” with probability 0.8 you need about 16 subjects of 200 steps (0.94" in text
-    assert "With 50 steps no number of subjects tried is enough." in text
+    assert "To detect “water - food” with probability 0.8 you need about 16 subjects of 200 steps (0.94" in text
+    assert "With 50 steps none of the numbers of subjects tried is enough." in text
     assert list(found.smallest["subjects"]) == [16]
     assert (
-        "No experiment tried would see “water - food” with probability 0.8: the best, 16 subjects of 50 steps"
+        "None of the sizes tried would detect “water - food” with probability 0.8: the best, 16 subjects of 50 steps"
         in str(made({(8, 50): 0.3, (16, 50): 0.6}))
     )
 

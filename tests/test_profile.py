@@ -85,7 +85,7 @@ def test_what_profiles_say():
     sharp = mm.profile(told, SIX, choices, "discount", np.linspace(0.05, 0.95, 19), progress=False)
     assert sharp.identified
     assert sharp.interval[0] < 0.6 < sharp.interval[1]
-    assert str(sharp).startswith("Choices speak for a discount from")
+    assert str(sharp).startswith("The choices support a discount from")
     axes = mm.plots.profile(sharp)
     assert axes.get_xlabel() == "discount"
     plt.close(axes.figure)

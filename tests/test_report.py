@@ -92,7 +92,7 @@ def test_every_kind_of_fit_has_a_whole_page(name, tmp_path):
         "What the data can and cannot tell",
         "Who resembles whom",
         "Does it predict",
-        "Could the model have made these choices?",
+        "Could the model have produced these choices?",
         "What would be best",
         "Did the sampler work?",
         "How to cite",

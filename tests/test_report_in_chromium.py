@@ -92,7 +92,7 @@ def test_the_comparison_has_every_model_and_says_what_was_held_out(browser, page
     plain += ["counts with longer history"]
     held_out = (
         "episodes of the same subjects (72 ",
-        "of whom nothing was known (36 ",
+        "without any choices of their own (36 ",
         "after their first episode (36 ",
     )
     for number, what in enumerate(held_out):

@@ -75,7 +75,7 @@ def test_one_panel_from_the_command_line(tmp_path):
 def test_workers_and_a_scheduler_are_too_many():
     done = CliRunner().invoke(app, ["reproduce", "--workers", "2", "--scheduler", "tcp://node1:8786"])
     assert done.exit_code == 2
-    assert "choose one of --workers and --scheduler" in done.output
+    assert "--workers and --scheduler cannot be combined" in done.output
 
 
 def test_the_page_names_the_command_that_makes_it(tmp_path):

@@ -234,7 +234,7 @@ def test_compare_speaks_to_machines(runs):
         (["mrp.nc", "--first", "one"], "--first takes numbers"),
         (
             ["mrp.nc", "--own-past"],
-            "--own-past is about new subjects, and what each did before its choices: add --hold",
+            "--own-past is for predicting new subjects: add --hold",
         ),
         (["mrp.nc", "--own-past", "--hold-out", "subjects", "--first", "0,1"], "--own-past and --first 0,1 cannot be"),
         (["nowhere.nc"], "there is no file"),

@@ -68,11 +68,11 @@ def test_a_belief_that_has_only_seen_actions_says_what_it_cannot_score(seldom):
     everything = np.ones(len(data.action), dtype=bool)
     scored = (seen.mean.available.sum(axis=1) > 1)[data.state]
     basis = Basis.of({"MRP": seen}, data, everything, scored)
-    assert basis.environment == "inferred along with the rewards"
+    assert basis.environment == "inferred together with the rewards"
     assert f"{(~scored).sum()} of 144 held-out choices are not scored" in basis_warnings(seen, data, basis)[0]
     assert not basis_warnings(mm.DynamicsBelief.around(place, 3.0), data, basis)
     two = Basis.of({"one": place, "other": seen}, data, everything, scored)
-    assert two.environment == "given; inferred along with the rewards by other"
+    assert two.environment == "given; inferred together with the rewards by other"
 
 
 def test_runs_in_an_environment_known_and_estimated_are_not_compared(seldom):

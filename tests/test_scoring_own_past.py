@@ -238,14 +238,14 @@ def test_coin_flips_cannot_be_predicted_from_ones_own_past():
 def test_a_score_says_that_some_models_had_more_to_learn_from(pair, tmp_path):
     _, found, cold = pair
     assert cold.note is None
-    assert found.note.startswith('Models named "… own past" had more to learn from than the others')
+    assert found.note.startswith('Models named "… own past" had more data to learn from than the others')
     found.save(tmp_path / "score.json")
     back = Score.load(tmp_path / "score.json")
     assert (back.settings, back.note) == (found.settings, found.note)
     pd.testing.assert_frame_equal(back.table, found.table)
     assert found.note in repr(back)
     assert "<p>Models named &quot;… own past&quot; had more" in back._repr_html_()
-    assert "had more to learn" not in repr(cold) + cold._repr_html_()
+    assert "had more data to learn" not in repr(cold) + cold._repr_html_()
     assert model_names(found.table)[-3:] == [f"{LONGER_HISTORY}, after 0 episodes", OWN_PAST, "MRP, after 0 episodes"]
 
 
@@ -257,7 +257,7 @@ def test_from_the_command_line_to_the_report(tmp_path):
     shown = CliRunner().invoke(app, ["compare", str(run), *options], env={"COLUMNS": "120"})
     assert shown.exit_code == 0, shown.output
     found = Score.load(out)
-    for word in (*ROWS, found.note, "of whom nothing is known at first"):
+    for word in (*ROWS, found.note, "without any choices of their own at first"):
         assert word in shown.output
     spoken = CliRunner().invoke(app, ["compare", str(run), *options, "--first", "0", "--json"])
     assert spoken.exit_code == 0, spoken.output
@@ -266,5 +266,5 @@ def test_from_the_command_line_to_the_report(tmp_path):
     assert told["settings"]["first"] == [0]
     assert [row["model"] for row in told["table"]] == [*ROWS, "MRP"]
     page = mm.report(posterior, tmp_path / "page.html", score=found).read_text(encoding="utf-8")
-    assert "own past&quot; had more to learn from" in page
-    assert "of whom nothing was known at first" in page
+    assert "own past&quot; had more data to learn from" in page
+    assert "without any choices of their own at first" in page

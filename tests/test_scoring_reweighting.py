@@ -74,7 +74,7 @@ def test_a_score_that_is_no_number_is_said_to_be_none():
     )
     none, worst = _unscored(frame)
     assert none.startswith("MRP: there is no score for 'Ann', because")
-    assert worst.startswith("RP: it gave some choice of 'Ann' probability 0")
+    assert worst.startswith("RP: it gave probability 0 to some choice of 'Ann'")
 
 
 def test_reweighting_agrees_with_leaving_out():

@@ -338,7 +338,7 @@ def test_files_with_a_column_of_environments(tmp_path):
 def test_an_environment_in_which_nobody_was_is_warned_of():
     frame = pd.DataFrame({"task": ["m"] * 3, "environment": ["left"] * 3, "state": ["food"] * 3, "action": list("aab")})
     posterior = mm.fit(mm.RewardPolicyModel(), BOTH, mm.Demonstrations.from_frame(frame, BOTH), SHORT, progress=False)
-    assert any("nobody was seen in environment 'right'" in warning for warning in posterior.warnings)
+    assert any("there are no choices in environment 'right'" in warning for warning in posterior.warnings)
 
 
 # ---- everything else works ------------------------------------------------------------------------------------

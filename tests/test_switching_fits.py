@@ -127,7 +127,7 @@ def test_a_run_does_not_go_on_with_the_same_choices_in_another_order():
     lists = [(chosen.state[::-1].tolist(), chosen.action[::-1].tolist())]
     backwards = mm.Demonstrations.from_lists(lists, TRIANGLE)
     assert np.array_equal(backwards.counts, chosen.counts)
-    with pytest.raises(mm.errors.InputError, match="other data"):
+    with pytest.raises(mm.errors.InputError, match="data set"):
         mm.fit(model, TRIANGLE, backwards, quick(), seed=0, progress=False, start=posterior)
 
 

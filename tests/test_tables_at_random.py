@@ -36,7 +36,10 @@ ODD = {  # what a cell or a name may be, and what is said
     "a list": ({"state": [["hall"], ["kitchen"]]}, "column 'state', row 0 (rows count from 0): ['hall'] is a list"),
     "a set": ({"task": [{"ann"}, {"bob"}]}, "{'ann'} is a set"),
     "a dictionary": ({"action": [{"go": 1}, {"go": 2}]}, "{'go': 1} is a dict"),
-    "a list in a tuple": ({"state": [("hall", [1]), ("hall", [2])]}, "is a tuple, and a cell is one name or number"),
+    "a list in a tuple": (
+        {"state": [("hall", [1]), ("hall", [2])]},
+        "is a tuple, but a cell must be one name or number",
+    ),
     "one of them": ({"state": ["hall", ["kitchen"]]}, "column 'state', row 1 (rows count from 0)"),
     "zones": ({"step": [NOON, NOON.tz_localize("UTC")]}, "one of these times has a time zone and the other has none"),
 }
@@ -69,7 +72,7 @@ def test_names_of_columns_that_come_twice_or_are_numbers():
     twice = pd.concat([frame, frame[["task 2"]]], axis=1)  # of no importance here
     assert mm.Demonstrations.from_frame(twice).num_steps == 1
     numbered = pd.DataFrame([["ann", "hall", "on"]])
-    with pytest.raises(mm.errors.InputError, match="Names of columns are text, and 0 is none"):
+    with pytest.raises(mm.errors.InputError, match="Names of columns must be text, and 0 is not"):
         mm.Demonstrations.from_frame(numbered)
     with pytest.raises(mm.errors.InputError, match="state must be the name of a column, or several names; found 1"):
         _names("state", 1)  # where types are not checked, as here, it comes so far

@@ -144,7 +144,7 @@ def test_motives_and_policy_optimality_transfer_too():
     shown = asked.data["choice"].sel(time="after", state=["water", "food"], action=["c", "a"])
     assert np.allclose(shown.fillna(0.0), found["choice"])
     assert "what each motive would do" in str(asked)
-    with pytest.raises(mm.errors.InputError, match="no paths to simulate"):
+    with pytest.raises(mm.errors.InputError, match="no paths can be simulated"):
         asked.paths(3)
     best = mm.fit(mm.PolicyOptimalityModel(), BOTH, CHOICES, mm.OptimalityMonteCarlo(draws=50), progress=False)
     with pytest.raises(mm.errors.InputError, match="not how subjects would choose"):

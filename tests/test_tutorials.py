@@ -1,25 +1,16 @@
-"""Tutorials, from their first line to their last, in an empty folder of their own."""
+"""Tutorials are listed on their page, and their links lead somewhere; their code runs as that of every page does."""
 
 import re
 from pathlib import Path
 
-import pytest
-
-PAGES = sorted((Path(__file__).resolve().parents[1] / "docs" / "tutorials").glob("*.md"))
-BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
+PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem != "index")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_tutorials_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {"__name__": page.stem}
-    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        exec(compile(block, str(page), "exec"), names)
-
-
-def test_there_are_three_tutorials_whose_links_lead_somewhere():
-    assert [page.stem for page in PAGES] == ["bus-engines", "many-teachers", "maze-experiment"]
+def test_every_tutorial_is_listed_and_its_links_lead_somewhere():
+    listed = (FOLDER / "index.md").read_text(encoding="utf-8")
+    assert len(PAGES) >= 5
     for page in PAGES:
+        assert f"({page.name})" in listed
         for link in re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).is_file(), link

@@ -35,7 +35,7 @@ def test_the_command_says_first_whether_choices_could_tell(folder):
     said = run(folder / "run.nc", "--environment", folder / "new.csv", "--out", folder / "after.csv")
     assert said.exit_code == 0, said.output
     lines = said.output.splitlines()
-    assert lines[0] == "What if the environment is another one?"
+    assert lines[0] == "What if the environment is replaced?"
     assert lines[1].strip().startswith("This question is identified")
     table = pd.read_csv(folder / "after.csv")
     asked = mm.load(folder / "run.nc").counterfactual(
@@ -55,9 +55,9 @@ def test_changes_are_typed_as_one_would(folder):
     found = json.loads(said.stdout)
     assert found["identified"] is True
     assert found["change"] == [
-        "this action is taken away: left in r1c1",
+        "this action is removed: left in r1c1",
         "everybody's discount is 0.8",
-        "this is added to rewards: +1 for r0c0, -0.5 for up in r0c1",
+        "the following is added to rewards: +1 for r0c0, -0.5 for up in r0c1",
     ]
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert "What would happen if" in page

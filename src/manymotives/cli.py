@@ -10,19 +10,26 @@ from typer.main import get_command
 from manymotives import interruption
 
 SUMMARIES = {  # the first sentences of the commands' docstrings
-    "compare": "How well do runs predict choices they have not seen, and does a plain count of choices do as well?",
-    "demo": "Simulate subjects with different motives, infer what each wants, and report it beside the truth.",
-    "design": "Which environment would tell most about what a subject wants, given what was seen so far?",
-    "export": "Write every estimate and contrast as CSV.",
+    "compare": "Score how well runs predict held-out choices, compared with simple baselines.",
+    "demo": (
+        "Simulate subjects with different motives, infer what each wants, and compare it with the truth in a report."
+    ),
+    "design": "Rank candidate environments by how much choices in them would tell about what a subject wants.",
+    "export": "Write all estimates and contrasts as CSV files.",
     "fit": "Infer what each subject wants from a table of choices.",
-    "power": "Simulate experiments of several sizes whose truths are drawn from a pilot, and see how "
-    "often each would tell.",
-    "report": "Write one self-contained HTML page: what each subject wants, how sure that is, and what "
-    "cannot be known.",
-    "reproduce": "Run the paper's experiments, and hold each of its sentences against what comes out.",
-    "simulate": "Simulate subjects with different motives: choices.csv, environment.csv, coordinates.csv, "
-    "and truth.csv.",
-    "whatif": "What would subjects do if something changed? Says first whether choices could ever tell.",
+    "power": (
+        "Estimate statistical power: simulate experiments of several sizes from a pilot and count how often "
+        "each detects a contrast."
+    ),
+    "report": (
+        "Write a report as one self-contained HTML page: what each subject wants, with its uncertainty, "
+        "and what choices cannot identify."
+    ),
+    "reproduce": "Run the paper's experiments and compare each of its claims with the results.",
+    "simulate": (
+        "Simulate subjects with different motives; write choices.csv, environment.csv, coordinates.csv and truth.csv."
+    ),
+    "whatif": "Predict what subjects would do after a change, and say whether choices can identify the answer.",
 }
 
 
@@ -49,7 +56,7 @@ def command(name: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="What many agents want, inferred from what they do.",
+    help="Infer what many agents want from what they do.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

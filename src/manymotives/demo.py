@@ -63,10 +63,10 @@ class Demo:
         truth = pd.DataFrame(self.rewards, columns=[f"state {name}" for name in self.environment.states])
         truth.insert(0, "task", self.demonstrations.tasks)
         tables = (
-            ("choices.csv", "what was chosen, one row a step", self.demonstrations.to_frame()),
-            ("environment.csv", "the field, one row a possible move", self.environment.to_frame()),
-            ("truth.csv", "the rewards behind the choices", truth),
-            ("rewards.csv", "what was inferred: mean, sd and interval of every reward", self.posterior.to_frame()),
+            ("choices.csv", "the choices, one row per step", self.demonstrations.to_frame()),
+            ("environment.csv", "the environment, one row per possible transition", self.environment.to_frame()),
+            ("truth.csv", "the true rewards", truth),
+            ("rewards.csv", "inferred rewards: mean, standard deviation and interval", self.posterior.to_frame()),
             ("subjects.csv", "the table above", self.table),
         )
         made = []
@@ -77,18 +77,22 @@ class Demo:
         estimate = self.posterior.mean_reward.values
         maps = {"what they want": self.rewards[:MAPS], "what we infer": estimate[:MAPS]}
         pictures = (
-            ("maps.png", "a picture: truth above estimate", plots.maps(self.environment, maps, shown)),
-            ("intervals.png", "how sure we can be of it", plots.rewards(self.posterior, truth=self.rewards)),
+            ("maps.png", "a figure: true rewards above estimates", plots.maps(self.environment, maps, shown)),
+            (
+                "intervals.png",
+                "a figure: estimates with their intervals",
+                plots.rewards(self.posterior, truth=self.rewards),
+            ),
         )
         for name, what, figure in pictures:
             figure.savefig(folder / name, dpi=150)
             plt.close(figure)
             made.append((folder / name, what))
         self.posterior.save(folder / "posterior.nc")
-        made.append((folder / "posterior.nc", "all draws: mm.load reads them"))
+        made.append((folder / "posterior.nc", "all draws, to be read by mm.load"))
         title = f"{len(self.demonstrations.tasks)} simulated subjects in an open field"
         report(self.posterior, folder / "report.html", title=title, truth=self.rewards)
-        made.append((folder / "report.html", "the report, with the truth beside: open it in a browser"))
+        made.append((folder / "report.html", "the report, with the true rewards: open it in a browser"))
         return made
 
 

@@ -6,7 +6,7 @@ draw is the same motive: states with one name have one reward, or features have 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,11 @@ class Beliefs:
     def num_draws(self) -> int:
         return len(self.temperature)
 
+    def only(self, name: Label) -> "Beliefs":
+        """The same draws, of one environment."""
+        one: Any = {word: {name: getattr(self, word)[name]} for word in ("environments", "rewards", "spread")}
+        return replace(self, **one)
+
     def log_policies(self, name: Label) -> np.ndarray:
         """log π(a|s) [N, S, A] in an environment under each draw; 0 where an action does not exist."""
         place, reward = self.environments[name], self.rewards[name]
@@ -93,7 +98,7 @@ def beliefs_of(
         return _from_posterior(source, dict(environments), features, task, draws, rng)
     for word, given in (("features", features), ("task", task)):
         if given is not None:
-            raise InputError(f"design: {word}= is for a posterior; a model has none to choose from. Leave it out.")
+            raise InputError(f"design: {word}= is for a posterior, but a model was given. Leave it out.")
     if model.has_covariates:
         raise InputError(
             "design: subjects of a model with covariates differ by their covariates. Leave the covariates out, or give "
@@ -107,8 +112,8 @@ def _check_model(model: Any) -> None:
         raise InputError(f"design is for a RewardPolicyModel(...) or its posterior; found {type(model).__name__}.")
     if model.switching is not None:
         raise InputError(
-            "design: where motives switch, choices depend on when they were made, and not on their counts alone, from "
-            "which information is computed. Leave out the switching."
+            "design: if motives switch, choices depend on their order and not only on their counts, from which "
+            "information is computed. Leave out the switching."
         )
     if model.is_mixture and model.sharing.by == EPISODE:
         raise InputError(
@@ -199,8 +204,9 @@ def _from_posterior(
         if posterior.has_features:
             if model.reward.residual_scale is not None and not set(own_names(each)) <= set(known):
                 raise InputError(
-                    f"design: environment {quoted(name)} has states that the fit has not seen, and rewards there have "
-                    "residuals beyond their features. Fit without residual=, or give candidates with the fit's states."
+                    f"design: environment {quoted(name)} has states that are not in the fit, whose rewards have "
+                    "residuals besides their features. Fit without residual=, or give candidates with the states "
+                    "of the fit."
                 )
             spread[name] = features_of(model.reward, given, each)
         else:
@@ -243,7 +249,7 @@ def _drawn(posterior: RewardPolicyPosterior, task: Label | None, rng: np.random.
     if posterior.model.is_separate:
         if len(posterior.tasks) == 1:
             return drawn.isel(task=0)
-        raise InputError("design: under Separate() subjects have no population. Name the one it is for: task=...")
+        raise InputError("design: under Separate() subjects have no population. Name the subject: task=...")
     return posterior.population(seed=int(rng.integers(2**31)))
 
 

@@ -77,6 +77,8 @@ def calibrate(
     ----------
     model
         A `RewardPolicyModel`, or a `PolicyOptimalityModel`: of that, given the set of rewards it chooses between.
+    environment
+        What simulated agents act in; a belief, or several by name, as for `fit`.
     method
         What to check; `fit`'s default for the model. Draws that depend on each other look over-confident: thin them.
     tasks, steps
@@ -91,6 +93,13 @@ def calibrate(
         "tcp://node1:8786"; or any `concurrent.futures.Executor`. The ranks are the same whoever computes them.
     store
         A file that keeps the ranks of every replication as it is finished: the same call resumes from it.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Calibration
+        Ranks of the truth for every quantity; `p_values` says whether they are uniform.
     """
     kind = Posterior.kind_of(model)
     environment = environment_of(environment)
@@ -105,7 +114,7 @@ def calibrate(
         raise InputError(f"{chosen!r} cannot fit a {type(model).__name__}.")
     source = model if truth is None else truth
     if type(source) is not type(model):
-        raise InputError(f"truth must be a {type(model).__name__}, as the model is, not a {type(source).__name__}.")
+        raise InputError(f"truth must be a {type(model).__name__}, like the model, not a {type(source).__name__}.")
     for name, value in (("tasks", tasks), ("steps", steps)):
         if value < 1:
             raise InputError(f"{name} must be at least 1; found {value}.")

@@ -163,12 +163,13 @@ def _read_values(asked: str, whole: str, model: RewardPolicyModel) -> tuple[str,
     found = [(column, values) for column in columns for pair in pairs if (values := _values_of(table, column, pair))]
     if len(found) > 1:
         raise InputError(
-            f"contrast {quoted(whole)}: several covariates have these levels, {listed([name for name, _ in found])}. "
-            f'Say which one is meant: "{found[0][0]} = {asked}" after the colon.'
+            f"contrast {quoted(whole)}: several covariates have these levels, "
+            f'{listed([name for name, _ in found])}. Say which one you mean: "{found[0][0]} = {asked}" after the '
+            "colon."
         )
     if not found:
         raise InputError(
-            f"contrast {quoted(whole)}: after the colon must stand two different levels of a factor, such as "
+            f"contrast {quoted(whole)}: two different levels of a factor must follow the colon, such as "
             f'"{_example(table)}"; found {quoted(asked)}. {_levels(table)}'
         )
     return found[0]

@@ -10,15 +10,20 @@ for all n and m is one product of matrices. The same motives and the same random
 that differences between them are known better than each is.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from itertools import count, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from manymotives.assessment.beliefs import Beliefs, beliefs_of
+from manymotives.assessment.design_candidates import Question, informed, joint_log_likelihood, read_numbers
 from manymotives.assessment.design_contrasts import Contrast, contrast_of
 from manymotives.assessment.design_words import in_sentences
 from manymotives.assessment.information import (
@@ -28,16 +33,17 @@ from manymotives.assessment.information import (
     probabilities_best,
     standard_error,
 )
-from manymotives.assessment.simulators import Played
 from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments, environment_of
 from manymotives.data.labels import Label, index_of
 from manymotives.errors import InputError, quoted
+from manymotives.execution.compute import compute
+from manymotives.execution.jobs import Job, fingerprint_of
+from manymotives.execution.runner import WorkerPool, Workers
 from manymotives.inference import Progress
 from manymotives.models import RewardPolicyModel
 from manymotives.planning.problem import check_known
 from manymotives.posterior import Posterior
-from manymotives.worlds import simulate
 
 GROUPS = 10  # of a contrast's values: more lose less information, fewer need fewer draws
 FEWEST = 10 * GROUPS  # draws
@@ -85,6 +91,9 @@ class Design:
     __repr__ = __str__
 
 
+Computed = Callable[[list[Question]], list[list[Information]]]  # questions in; information of their places out
+
+
 class _Candidate(NamedTuple):
     name: Label  # of its environment
     start: Label | None
@@ -104,6 +113,8 @@ def design(
     features: object = None,
     draws: int = 1000,
     seed: int = 0,
+    executor: Workers = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Design:
     """Rank environments by how much choices in them would tell about what a subject wants.
@@ -135,6 +146,18 @@ def design(
         draws (6.9 nats for 1000), and those on a contrast log 10, as it is put into ten groups.
     seed
         Another number, other draws.
+    executor
+        Who computes, one environment at a time: None, this process; a number of processes; the address of a Dask
+        scheduler; or any `concurrent.futures.Executor`. The numbers are the same.
+    store
+        A file that keeps what is finished, from which an interrupted call resumes.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Design
+        The `table` of candidates, most informative first; `best`, `sequence` where there are rounds, `can_tell`.
     """
     numbers = (("steps", steps, 1), ("episodes", episodes, 1), ("rounds", rounds, 1), ("draws", draws, FEWEST))
     for word, value, least in numbers:
@@ -150,9 +173,13 @@ def design(
     about = None if contrast is None else contrast_of(known, contrast)
     every = [each._replace(place=_starting(known.environments[each.name], each.start)) for each in every]
     bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
-    with bar.of(rounds * len(every), "candidates") as report:
-        ranked = _Ranking(known, every, about, steps, episodes, seed, report)
-        first, sequence = ranked.rounds(rounds)
+    ranked = _Ranking(known, every, about, steps, episodes, seed)
+    if executor is None and store is None:
+        with bar.of(rounds * len(every), "candidates") as report, threadpool_limits(1, "blas"):
+            first, sequence = ranked.rounds(rounds, partial(ranked.here, count=count(1), report=report))
+    else:
+        with WorkerPool(executor) as pool:
+            first, sequence = ranked.rounds(rounds, partial(ranked.by_workers, pool=pool, store=store, shown=bar.shown))
     table = _table(every, first, rng).assign(**ranked.shown())
     has_starts = any(each.start is not None for each in every)
     if not has_starts:
@@ -172,63 +199,76 @@ class _Ranking:
     """Information of every candidate, and what the next ones add to those that are chosen."""
 
     def __init__(
-        self,
-        known: Beliefs,
-        every: list[_Candidate],
-        about: Contrast | None,
-        steps: int,
-        episodes: int,
-        seed: int,
-        report: Any,
+        self, known: Beliefs, every: list[_Candidate], about: Contrast | None, steps: int, episodes: int, seed: int
     ) -> None:
-        self.known, self.every, self.about, self.report = known, every, about, report
+        self.known, self.every, self.about = known, every, about
         self.steps, self.episodes, self.seed = steps, episodes, seed
         self.group = None if about is None else groups_of(about.values, GROUPS)
         size = sum(known.num_draws * each.available.size for each in known.environments.values())
         self.keep = size <= HELD
         self.held: dict[Label, np.ndarray] = {}
-        self.done = 0
 
-    def rounds(self, count: int) -> tuple[list[Information], pd.DataFrame]:
+    def rounds(self, number_of: int, computed: Computed) -> tuple[list[Information], pd.DataFrame]:
         """Information of every candidate alone, and a greedy sequence."""
-        chosen: Any = 0.0
+        chosen: np.ndarray | None = None
         before, rows, first = 0.0, [], list[Information]()
-        for number in range(count):
-            found: list[Information] = []
-            best: Any = None
-            for place, each in enumerate(self.every):
-                joint = chosen + self.log_likelihood(each, number)
-                found.append(expected_information(joint, self.group))
-                if best is None or found[place].estimate > best[0]:
-                    best = found[place].estimate, place, joint
-                self.done += 1
-                self.report.update(self.done)
+        for number in range(number_of):
+            questions = self.questions(chosen, number)
+            found = [each for part in computed(questions) for each in part]
             first = first or found
-            _, place, chosen = best
+            place = int(np.argmax([each.estimate for each in found]))
             now, candidate = found[place], self.every[place]
             row = {"round": number + 1, "candidate": candidate.name, "start": candidate.start}
             row |= {"information": now.estimate, "error": now.error, "lower": now.lower, "upper": now.upper}
             rows.append(row | {"gain": now.estimate - before})
             before = now.estimate
+            if number + 1 < number_of:
+                question = next(each for each in questions if each.name == candidate.name)
+                alone = question._replace(places=(candidate.place,))
+                chosen = joint_log_likelihood(alone, 0, self.log_policies(question))
         return first, pd.DataFrame(rows)
 
-    def log_likelihood(self, each: _Candidate, number: int) -> np.ndarray:
-        """[N, N] of the choices that draw n makes in a candidate, under the policies of draw m."""
-        place, known = each.place, self.known
-        if not (place.start * ~place.is_terminal).any():
-            return np.zeros((known.num_draws, known.num_draws))  # nothing is ever chosen
-        log_policy = self.held.get(each.name)
-        if log_policy is None:
-            log_policy = known.log_policies(each.name)
-            self.held = self.held | {each.name: log_policy} if self.keep else {each.name: log_policy}
-        policy = np.where(place.available, np.exp(log_policy), 0.0)
-        rule: Any = Played(policy)
+    def questions(self, before: np.ndarray | None, number: int) -> list[Question]:
+        """One for each environment, in the order of the candidates."""
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
-        sizes: Any = {"steps": self.steps, "episodes": self.episodes, "seed": seed}
-        counts = simulate(place, known.rewards[each.name], rule, **sizes, on=known.model.reward.on).counts
-        counts = counts.reshape(known.num_draws, -1)
-        chosen = np.flatnonzero(counts.any(axis=0))
-        return counts[:, chosen].astype(float) @ log_policy.reshape(known.num_draws, -1)[:, chosen].T
+        found = []
+        for name, group in groupby(self.every, key=lambda each: each.name):
+            places = tuple(each.place for each in group)
+            sizes = self.steps, self.episodes, seed
+            found.append(Question(self.known.only(name), name, places, self.group, before, *sizes))
+        return found
+
+    def log_policies(self, question: Question) -> np.ndarray:
+        """Kept from one round to the next where all of them fit into memory."""
+        log_policy = self.held.get(question.name)
+        if log_policy is None:
+            log_policy = question.known.log_policies(question.name)
+            self.held = self.held | {question.name: log_policy} if self.keep else {question.name: log_policy}
+        return log_policy
+
+    def here(self, questions: list[Question], count: Iterator[int], report: Any) -> list[list[Information]]:
+        """Answers by this process, which plans on all its cores and keeps what it planned."""
+        answers = []
+        for question in questions:
+            log_policy, own = self.log_policies(question), list[Information]()
+            for place in range(len(question.places)):
+                own.append(expected_information(joint_log_likelihood(question, place, log_policy), question.group))
+                report.update(next(count))
+            answers.append(own)
+        return answers
+
+    def by_workers(
+        self, questions: list[Question], pool: WorkerPool, store: Any, shown: bool
+    ) -> list[list[Information]]:
+        """The same answers, by workers."""
+        jobs = [
+            Job("design", str(each.name), fingerprint_of(each), 0, self.seed, informed, each, 0) for each in questions
+        ]
+        numbers = compute(jobs, executor=pool, store=store, progress=shown)
+        return [
+            read_numbers(numbers[job.unit], len(each.places), self.known.num_draws)
+            for job, each in zip(jobs, questions)
+        ]
 
     def shown(self) -> dict[str, list[Any]]:
         """What ever more choices in each candidate would and would not show."""
@@ -290,7 +330,7 @@ def _candidates(given: Any, starts: Any) -> tuple[dict[Label, Environment], list
         if isinstance(each, tuple) and len(each) == 2:
             each, own = each
             if starts is not None:
-                raise InputError(f"design: candidate {quoted(name)} has a start of its own: leave out starts=.")
+                raise InputError(f"design: candidate {quoted(name)} has its own start. Leave out starts=.")
         place = environment_of(each)
         if isinstance(place, Environments):
             raise InputError(f"design: candidate {quoted(name)} is several environments. Give each its own name.")

@@ -24,7 +24,9 @@ def contrast_of(beliefs: Beliefs, given: Any) -> Contrast:
         word = "temperature" if given == "inverse_temperature" else given
         values = getattr(beliefs, word)
         if values is None or np.ptp(values) == 0:
-            raise InputError(f"design: the {given.replace('_', ' ')} is known in this model: nothing is learnt of it.")
+            raise InputError(
+                f"design: the {given.replace('_', ' ')} is known in this model, so there is nothing to learn about it."
+            )
         return Contrast(given.replace("_", " "), values, None)
     weights = np.zeros(len(beliefs.names))
     if isinstance(given, Mapping):
@@ -41,7 +43,9 @@ def contrast_of(beliefs: Beliefs, given: Any) -> Contrast:
             words += f" - {_text(beliefs.names[minus])}"
     values = beliefs.values @ weights
     if np.ptp(values) == 0:
-        raise InputError(f"design: the contrast {quoted(given)} is the same in every draw: nothing is to be learnt.")
+        raise InputError(
+            f"design: the contrast {quoted(given)} is the same in every draw, so there is nothing to learn about it."
+        )
     return Contrast(words, values, weights)
 
 
@@ -59,7 +63,7 @@ def _two_names(beliefs: Beliefs, given: Any) -> tuple[int, int | None]:
         return _position(beliefs, given), None
     for name in (parts[0].strip(), parts[-1].strip()):
         _position(beliefs, name)
-    raise InputError(f'design: a contrast is one name or two, such as "water - home"; found {quoted(given)}.')
+    raise InputError(f'design: a contrast must be one name or two, such as "water - home"; found {quoted(given)}.')
 
 
 def _position(beliefs: Beliefs, name: Label) -> int:

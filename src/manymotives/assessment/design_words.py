@@ -17,8 +17,9 @@ def in_sentences(design: Any) -> str:
     lines = []
     if design.can_tell:
         lines.append(
-            f"{_called(first)} tells most about {about}: {first['information']:.3f} ± {first['error']:.3f} nats are "
-            f"expected from at most {design.choices} choices (bounds {first['lower']:.3f} and {first['upper']:.3f})."
+            f"{_called(first)} is the most informative about {about}: {first['information']:.3f} ± "
+            f"{first['error']:.3f} nats are expected from at most {design.choices} choices (bounds "
+            f"{first['lower']:.3f} and {first['upper']:.3f})."
         )
         close = design.close
         if len(table) == 1:
@@ -26,33 +27,33 @@ def in_sentences(design: Any) -> str:
         elif len(close) == 1:
             second = table.iloc[1]
             lines.append(
-                f"It is best of {len(table)} candidates with probability {first['probability_best']:.2f}; "
+                f"It is the best of {len(table)} candidates with probability {first['probability_best']:.2f}; "
                 f"{_called(second)} is next, {second['behind']:.3f} ± {second['behind_error']:.3f} nats behind."
             )
         else:
             others = ", ".join(_called(row) for _, row in close.iloc[1:6].iterrows())
             more = f" and {len(close) - 6} more" if len(close) > 6 else ""
             lines.append(
-                f"With {design.draws} draws it cannot be told from {others}{more}: the differences are less than two "
-                "standard errors. More draws may tell them apart."
+                f"With {design.draws} draws it cannot be distinguished from {others}{more}: the differences are "
+                "less than two standard errors. More draws may separate them."
             )
     else:
         lines.append(
-            f"No candidate can tell: with {design.draws} draws, the information about {about} to expect from at most "
-            f"{design.choices} choices cannot be distinguished from 0 in any of them."
+            f"No candidate is informative: with {design.draws} draws, the information about {about} expected from "
+            f"at most {design.choices} choices cannot be distinguished from 0 in any of them."
         )
     lines += _about_identification(design)
     limit = np.log(design.draws) if design.contrast is None else np.log(10)
     if first["lower"] > limit - NEAR:
         cure = "Raise draws." if design.contrast is None else "Candidates near it differ less than they seem to."
-        lines.append(f"Estimates are close to {limit:.1f} nats, the most that can be shown this way. {cure}")
+        lines.append(f"Estimates are close to {limit:.1f} nats, the largest value that this method can show. {cure}")
     elif first["upper"] - first["lower"] > max(0.1, 0.25 * first["information"]):
-        lines.append(
-            f"The bounds are {first['upper'] - first['lower']:.2f} nats apart: more draws would bring them together."
-        )
+        lines.append(f"The bounds are {first['upper'] - first['lower']:.2f} nats apart; more draws would narrow them.")
     if len(design.sequence) > 1:
         steps = "; ".join(f"{_called(row)} (+{row['gain']:.3f})" for _, row in design.sequence.iterrows())
-        lines.append(f"One after the other, before any is run: {steps}. Together {_last(design)} nats.")
+        lines.append(
+            f"Chosen one after the other, before any is run: {steps}. Together they give {_last(design)} nats."
+        )
     return "\n".join(lines)
 
 
@@ -65,8 +66,9 @@ def _about_identification(design: Any) -> list[str]:
         return []
     if design.identified is False:
         return [
-            f"No number of choices can settle {design.contrast}, in all candidates together: some of it rests on the "
-            "prior alone, and what is learnt of it comes from what the prior says of its other part."
+            f"No number of choices can settle {design.contrast}, even in all candidates together: part of it "
+            "rests on the prior alone, and what is learnt about it comes through its prior dependence on the "
+            "rest."
         ]
     if not any(shows):
         return [

@@ -91,11 +91,20 @@ def power(
     method
         A Markov chain. None: short chains that end when the contrast has R-hat ≤ 1.05 and 150 effective draws and the
         decision is clear.
+    seed
+        Another number, other simulated experiments.
     executor
         Who computes: None, threads of this process; a number, so many processes; the address of a Dask scheduler; or
         any `concurrent.futures.Executor`. The numbers are the same.
     store
         A file that keeps every simulated experiment as it comes: the same call resumes from it.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Power
+        The `table` of sizes with power and its Monte Carlo error; `smallest`, the smallest size with the power wanted.
     """
     sizes = checked_sizes(subjects, steps, replications, target, stop, effect, seed)
     decides = checked_rule(rule, level, margin)

@@ -49,11 +49,11 @@ def checked_sizes(
         raise InputError(f"power: target must be a probability between 0 and 1; found {quoted(target)}.")
     if stop is not None and not (_is_number(stop) and 0 <= stop < 1):
         raise InputError(
-            f"power: stop must be how far from the target power must be for a size to be given up, such as 0.05, or "
+            "power: stop must be the distance from the target at which a size is decided early, such as 0.05, or "
             f"None; found {quoted(stop)}."
         )
     if effect is not None and not (_is_number(effect) and np.isfinite(effect)):
-        raise InputError(f"power: effect must be a number, the contrast's true value; found {quoted(effect)}.")
+        raise InputError(f"power: effect must be a number, the true value of the contrast; found {quoted(effect)}.")
     if not _is_whole(seed) or seed < 0:
         raise InputError(f"power: seed must be a whole number of at least 0; found {quoted(seed)}.")
     return Sizes(found[0], found[1], int(replications))
@@ -96,29 +96,29 @@ def _check_has_population(model: RewardPolicyModel, word: str) -> None:
         )
     if model.is_mixture:
         raise InputError(
-            f"power: {word}under Mixture() the population is several motives, whose number is inferred: it has no one "
-            "value of a contrast. Use Hierarchical() or Pooled()."
+            f"power: {word}under Mixture() the population has several motives, so a contrast has no single value. "
+            "Use Hierarchical() or Pooled()."
         )
     if model.switching is not None:
         raise InputError(
-            f"power: {word}where motives switch, a population has several of them, in no order, and no one value of a "
-            "contrast. Leave out switching=."
+            f"power: {word}if motives switch, the population has several of them, so a contrast has no single "
+            "value. Leave out switching=."
         )
     for name, given in (("inverse_temperature", model.inverse_temperature), ("lapse", model.choice.lapse)):
         if np.ndim(given) > 0:
             raise InputError(
-                f"power: {word}{name} is given for each task, and new subjects have none. Give one number, or a prior."
+                f"power: {word}{name} is given for each task, but not for new subjects. Give one number, or a prior."
             )
 
 
 def _checked_environment(pilot: Any, environment: Any, is_pilot: bool, episodes: Any) -> Environment:
     if environment is None and not is_pilot:
-        raise InputError("power: a model alone says nothing about what subjects act in. Pass environment=….")
+        raise InputError("power: a model alone does not say in which environment subjects act. Pass environment=….")
     place = pilot.belief or pilot.environment if environment is None else environment_of(environment)
     if isinstance(place, DynamicsBelief):
         raise InputError(
-            "power: new subjects act in a known environment, and this is a belief about one. Pass environment="
-            "belief.mean, or another that could be true."
+            "power: new subjects need a known environment, and this is a belief about one. Pass "
+            "environment=belief.mean, or another that could be true."
         )
     if not isinstance(place, Environment):
         raise InputError(f"power: environment must be mm.Environment; found {type(place).__name__}.")
@@ -144,8 +144,8 @@ def _rows(model: RewardPolicyModel, analysis: RewardPolicyModel) -> Covariates |
     if tables:
         missing = sorted(needed - set(tables[0].names))
         raise InputError(
-            f"power: no table of covariates has all columns that truth and analysis use: {quoted(missing[0])} is only "
-            "in that of the analysis. Give the analysis a table with all of them."
+            f"power: no table of covariates has all the columns that truth and analysis use: {quoted(missing[0])} "
+            "is only in that of the analysis. Give the analysis a table with all of them."
         )
     return None
 
@@ -165,9 +165,9 @@ def check_learnable(contrast: Contrast, target: Target, recruits: Recruits) -> N
         values = contrast.at(target, location, coefficients, recruits.covariates)
     if np.ptp(values) == 0:
         raise InputError(
-            f"power: to the model of the analysis “{contrast.text}” is a known number, {float(values[0]):g}, of which "
-            "nothing can be learnt: its mean is given as a number, or its formula does not use the covariate. Pass "
-            "analysis=…, a model with a prior for it."
+            f"power: in the model of the analysis “{contrast.text}” is a known number, {float(values[0]):g}, so "
+            "there is nothing to infer: its mean is given as a number, or its formula does not use the "
+            "covariate. Pass analysis=…, a model with a prior for it."
         )
 
 
@@ -194,7 +194,7 @@ def contrast_warnings(
     if np.abs(change @ unseen).max(initial=0.0) < SEEN:
         return ()
     return (
-        f"choices in this environment cannot show all of “{contrast.text}”: some rewards that differ in it choose "
-        "alike (see mm.identifiability), so that the rest is decided by the prior. Differences such as “water - food” "
-        "can often be shown where “water” alone cannot.",
+        f"choices in this environment cannot fully identify “{contrast.text}”: some rewards that differ in it "
+        "imply the same choices (see mm.identifiability), so the result depends in part on the prior. "
+        "Differences such as “water - food” are often identified where “water” alone is not.",
     )

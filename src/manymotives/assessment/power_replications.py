@@ -97,8 +97,8 @@ def recruited_and_bound(experiment: Experiment, seed: int) -> tuple[Recruits, Ta
                 raise
             reason = error
     raise InputError(
-        f"power: no {experiment.subjects} subjects were found whose choices the model could be fitted to: {reason} Or "
-        "plan for more subjects."
+        f"power: the model could not be fitted to the choices of any {experiment.subjects} simulated subjects: "
+        f"{reason} Or plan for more subjects."
     )
 
 

@@ -58,22 +58,27 @@ class Power:
     def __str__(self) -> str:
         word = "assurance" if self.is_assurance else "power"
         what = f"“{self.contrast}”"
-        aim = f"{'see' if self.rule.about_signs else 'show the equivalence of'} {what} with probability {self.target:g}"
+        aim = (
+            f"{'detect' if self.rule.about_signs else 'show the equivalence of'} {what} with probability "
+            f"{self.target:g}"
+        )
         found, table = self.smallest, self.table
         lines = [f"To {aim} you need about {_size(row)}{_sure(row, self.target)}." for row in found.to_dict("records")]
         if not lines:
             best = table.sort_values(["power", "subjects"]).to_dict("records")[-1]
             reached = f"{best['power']:.2f} [{best['power_lower']:.2f}, {best['power_upper']:.2f}]"
-            lines = [f"No experiment tried would {aim}: the best, {_size(best)}, has {word} {reached}."]
+            lines = [f"None of the sizes tried would {aim}: the best, {_size(best)}, has {word} {reached}."]
         missing = [steps for steps in sorted(set(table["steps"])) if steps not in set(found["steps"])]
         if len(found) and missing:
-            lines.append(f"With {' or '.join(map(str, missing))} steps no number of subjects tried is enough.")
-        lines.append(f"An experiment counts as seeing it if {self.rule}; truths are {self.truth}.")
+            lines.append(
+                f"With {' or '.join(map(str, missing))} steps none of the numbers of subjects tried is enough."
+            )
+        lines.append(f"An experiment counts as a detection if {self.rule}; true parameters are {self.truth}.")
         failed, run = int(table["not_converged"].sum()), int(table["replications"].sum())
         if failed:
             lines.append(
-                f"{failed} of {run} fits did not converge and are left out of the {word}; power_if_no and power_if_yes "
-                "in the table count them as one or the other."
+                f"{failed} of {run} fits did not converge and are left out of the {word}; in the table, "
+                "power_if_no and power_if_yes count all of them as failures or as detections."
             )
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join([*lines, "", _shown(table).to_string(index=False)])
@@ -126,9 +131,11 @@ def _sure(row: Any, target: float) -> str:
     """The figure, and whether Monte Carlo error leaves it open."""
     said = f"{row['power']:.2f} [{row['power_lower']:.2f}, {row['power_upper']:.2f}]"
     if row["power_if_no"] < target:
-        said += f"; {row['power_if_no']:.2f} if the fits that did not converge had said no" * (row["not_converged"] > 0)
+        said += f"; {row['power_if_no']:.2f} if the fits that did not converge count as failures" * (
+            row["not_converged"] > 0
+        )
     if row["power_lower"] < target:
-        said += "; more replications would say more surely"
+        said += "; more replications would make this more certain"
     return f" ({said})"
 
 

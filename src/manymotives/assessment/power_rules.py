@@ -85,7 +85,7 @@ def checked_rule(rule: Any, level: Any, margin: Any) -> Rule:
         return Rule(rule, float(level))
     if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < float("inf"):
         raise InputError(
-            'power: rule="equivalence" needs margin=…, a positive number: how small a difference counts as none; found '
-            f"{quoted(margin)}."
+            'power: rule="equivalence" needs margin=…, the largest difference that counts as none, a positive '
+            f"number; found {quoted(margin)}."
         )
     return Rule(rule, float(level), float(margin))

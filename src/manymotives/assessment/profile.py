@@ -88,19 +88,21 @@ class Profile:
         article = "an" if word[0] in "aeiou" else "a"
         below, above = self.is_bounded
         if below and above and low == high:
-            return f"Choices speak for {article} {word} of {low:.3g}."
+            return f"The choices support {article} {word} of {low:.3g}."
         if below and above:
-            return f"Choices speak for {article} {word} from {low:.3g} to {high:.3g}; best {self.best:.3g}."
+            return (
+                f"The choices support {article} {word} from {low:.3g} to {high:.3g}; the best value is {self.best:.3g}."
+            )
         if not below and not above:
             return (
-                f"The {word} is not identified: every value from {low:.3g} to {high:.3g} explains the choices about as "
-                "well, if all else is adapted to it."
+                f"The {word} is not identified: every value from {low:.3g} to {high:.3g} explains the choices "
+                "about equally well, with all other parameters inferred again."
             )
         bound = f"at least {low:.3g}" if below else f"at most {high:.3g}"
         end = f"{high:.3g}" if below else f"{low:.3g}"
         return (
-            f"Choices speak for {article} {word} of {bound}; values up to the end of the grid, {end}, explain them as "
-            "well."
+            f"The choices support {article} {word} of {bound}; values up to the end of the grid, {end}, explain "
+            "them as well."
         )
 
     __repr__ = __str__
@@ -121,6 +123,8 @@ def profile(
 
     Parameters
     ----------
+    model, environment, demonstrations
+        As for `fit`.
     parameter
         "discount", "depth", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
         Or "weight:NAME", the weight of a feature, with criterion="likelihood".
@@ -130,6 +134,16 @@ def profile(
     criterion
         "evidence": all else is integrated out, by a normal approximation around its mode. "likelihood": all else is
         maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
+    seed
+        As for `fit`.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Profile
+        The `table` of values with how well each explains choices, the `interval` that is about as good as the best, and
+        whether the number is `identified`.
     """
     values = _checked(model, parameter, grid, criterion)
     place: Environment = environment_of(environment)
@@ -233,7 +247,7 @@ def _check_flat(target: Target, *, allows_hyper: bool = False) -> None:
 def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarray:
     """The grid, if all this can be done."""
     if not isinstance(model, RewardPolicyModel):
-        raise InputError(f"profile is of a RewardPolicyModel(...), not of a {type(model).__name__}.")
+        raise InputError(f"profile needs a RewardPolicyModel(...), not a {type(model).__name__}.")
     refused = {
         "motives that switch": model.switching is not None,
         "motives that tasks share": model.is_mixture,
@@ -258,7 +272,7 @@ def _checked(model: Any, parameter: Any, grid: Any, criterion: Any) -> np.ndarra
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.ndim != 1 or len(values) < 3 or not (np.diff(values) > 0).all():
-        raise InputError(f"profile: grid must be three numbers or more, each above the last; found {quoted(grid)}.")
+        raise InputError(f"profile: grid must be at least three increasing numbers; found {quoted(grid)}.")
     for value in values if parameter == "depth" else ():
         checked_depth(int(value) if value.is_integer() else float(value), "profile: a depth")
     return values

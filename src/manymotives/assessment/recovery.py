@@ -101,6 +101,10 @@ def recover(
 
     Parameters
     ----------
+    model
+        What experiments are simulated from, and fitted with.
+    environment
+        What simulated subjects act in, or several by name.
     tasks
         How many subjects there are; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), where
         these should not come from the model's prior. Where the model has covariates, subjects are those of their table,
@@ -116,19 +120,26 @@ def recover(
         each of them recovered.
     executor, store
         Who computes the others, and a file that keeps what is finished, as in `calibrate`.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Recovery
+        Truth beside estimates: `table`, `correlation`, `coverage`.
     """
     if not isinstance(model, RewardPolicyModel):
-        raise InputError(f"recover simulates a RewardPolicyModel(...), not a {type(model).__name__}.")
+        raise InputError(f"recover needs a RewardPolicyModel(...), not a {type(model).__name__}.")
     if model.switching is not None:
         raise InputError(
-            "recover holds each task's one reward against the truth; motives that switch have several, in no order. "
-            "Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and fit; or ask "
-            "mm.calibrate."
+            "recover compares the reward of each task with the truth, but motives that switch have several, in "
+            "no order. Simulate them with mm.worlds.SwitchingAgent(...), which returns the true motives, and "
+            "fit; or use mm.calibrate."
         )
     if model.is_mixture and model.sharing.by == EPISODE:
         raise InputError(
-            'recover compares tasks with the truth, but under Mixture(by="episode") motives are those of episodes. Use '
-            'by="task", with as many tasks as there are episodes.'
+            'recover compares tasks with the truth, but under Mixture(by="episode") motives belong to episodes. '
+            'Use by="task", with as many tasks as there are episodes.'
         )
     if not isinstance(replications, int | np.integer) or replications < 1:
         raise InputError(f"replications must be a whole number of at least 1; found {replications!r}.")

@@ -187,11 +187,11 @@ def _policy_optimality(
     steps: int,
 ) -> Replication:
     if isinstance(environment, DynamicsBelief):
-        raise InputError(f"a {type(model).__name__} is calibrated in a known environment: give belief.mean.")
+        raise InputError(f"a {type(model).__name__} can only be calibrated in a known environment. Give belief.mean.")
     if source is not model and not _same_set(source.reward, model.reward, environment):
         raise InputError(
-            "truth and model must choose between the same rewards, which truth may weigh differently: give both a "
-            "RewardSet(...)."
+            "truth and model must have the same set of rewards, to which they may give different weights. Give "
+            "both a RewardSet(...)."
         )
     if not isinstance(model.reward, RewardSet):  # one set, for truth and fit alike
         count = getattr(method, "num_rewards", None) or NUM_REWARDS
@@ -261,7 +261,7 @@ def _reward_for_a_policy(
         if allowed.sum() > 0:
             j = int(rng.choice(len(weights), p=allowed / allowed.sum()))
             return j, float(gap), float(losses[j]), policy[0]
-    raise InputError("the prior of the gap is so strict that no policy was found which any reward explains.")
+    raise InputError("the prior of the gap is so strict that no policy was found that any reward explains.")
 
 
 def _policy_for_a_reward(
@@ -276,7 +276,7 @@ def _policy_for_a_reward(
         if (losses < gaps).any():
             first = int(np.argmax(losses < gaps))
             return j, float(gaps[first]), float(losses[first]), policies[first]
-    raise InputError("the prior of the gap is so strict that no policy was found which its reward allows.")
+    raise InputError("the prior of the gap is so strict that no policy was found that its reward allows.")
 
 
 def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) -> Quantities:
@@ -299,7 +299,10 @@ def _of_truth(truth: _Truth, rewards: np.ndarray, counts: np.ndarray, m: int) ->
 def _of_draws(draws: OptimalityDraws, target: OptimalityTarget, m: int) -> Quantities:
     shape = draws.index.shape[:2]
     if draws.policies is None:
-        raise InputError("calibrate needs all policies drawn: fewer draws, tasks or states.")
+        raise InputError(
+            "calibrate needs all policies that were drawn, which are too many to keep. Use fewer draws, tasks or "
+            "states."
+        )
     reward = draws.rewards[draws.index[:, :, m]].reshape(*shape, -1)
     found = {f"reward {position}": reward[..., position] for position in range(reward.shape[-1])}
     lives = np.flatnonzero(target.environment.available[:, -1])

@@ -48,10 +48,10 @@ def switching_replications(
     """Simulated data sets of so many tasks and steps: truth drawn from `source`, inferred with `model`."""
     if model.switching is None or source.switching is None:
         raise InputError(
-            "truth and model must both switch between motives, or neither. One motive for good is Switching(motives=1)."
+            "truth and model must both switch between motives, or neither. A single motive is Switching(motives=1)."
         )
     if isinstance(environment, DynamicsBelief):
-        raise InputError("motives that switch are calibrated in a known environment: give belief.mean.")
+        raise InputError("motives that switch can only be calibrated in a known environment. Give belief.mean.")
     count, names = source.switching.num_motives, tuple(range(tasks))
     nothing = np.zeros((count * tasks, environment.num_states, environment.num_actions))
     origin, drawn_with, inferred_with = source.target(environment, names, nothing), source.switching, model.switching

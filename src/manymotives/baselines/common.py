@@ -20,7 +20,21 @@ from manymotives.posterior.labelling.common import names_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What a baseline found."""
+    """What a baseline found.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    policies
+        π(a|s), (task, state, action); the first action stands in where an episode has ended.
+    rewards
+        (task, state[, action]) where the method infers them, else None.
+    details
+        What else the method can tell, labelled.
+    warnings
+        What a careful statistician would tell you.
+    """
 
     method: str
     policies: xr.DataArray  # π(a|s), (task, state, action); the first action stands in where an episode has ended
@@ -101,7 +115,7 @@ def checked_problem(
     counts = checked_choices(environment, demonstrations)
     silent = [task for task, made in zip(demonstrations.tasks, counts.sum(axis=(1, 2))) if made == 0]
     if silent:
-        cure = " Leave them out, or take all tasks as one: demonstrations.pooled()." if may_pool else " Leave them out."
+        cure = " Leave them out, or pool all tasks: demonstrations.pooled()." if may_pool else " Leave them out."
         listed = f"{', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}"
         raise InputError(f"no choices were recorded for {listed}: a baseline has nothing to learn from.{cure}")
     return Problem(environment, demonstrations, counts, _starts(environment, demonstrations, start), int(seed))

@@ -23,12 +23,19 @@ def imitation(
 
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     smoothing
         α: choices imagined for every available action. 1 makes every policy equally likely beforehand; 0 is what was
         seen and nothing else, and blind choice where nothing was.
     greedy
         Always the most frequent action; among equally frequent ones, blindly. Much of what inferred rewards gain over
         their demonstrators is gained by acting consistently, and this has it without any inference.
+
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations)
     policies = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))

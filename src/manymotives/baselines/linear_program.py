@@ -40,6 +40,8 @@ def linear_program(
 
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     penalty
         λ, as a share of the smallest λ at which nothing is left of the reward (that one is in
         `details["largest_penalty"]`; between 0 and 1 the same number means the same whatever the size of values). Small
@@ -52,6 +54,11 @@ def linear_program(
         In that case, the reward for which the margins fall short by the least in all.
     features, on
         φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a reward of its own.
+
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations)
     basis = checked_features(environment, features, on)
@@ -87,8 +94,8 @@ def linear_program(
             nothing.append(problem.named(task))
     if nothing:
         warnings.append(
-            f"the reward is zero everywhere for {listed(nothing)}: no reward makes what was done better than the "
-            "rest, or the penalty is too large. Their policies take the first action that exists."
+            f"the reward is zero everywhere for {listed(nothing)}: no reward makes the demonstrated actions "
+            "better than the others, or the penalty is too large. Their policies take the first available action."
         )
     rewards = basis.rewards(weights)
     policies = reliable_plan(problem.environment, rewards[:, 0], on=on).policy
@@ -97,10 +104,10 @@ def linear_program(
     if differs.any():
         other = [problem.named(task) for task in np.flatnonzero(differs)]
         warnings.append(
-            f"for {listed(other)} the policy optimal for the reward does other things than were done, in up to "
-            f"{1 - agreement[differs].min():.0%} of the states seen. Either the reward makes both equally good (ties "
-            "go to the first action); or, where actions were taken equally often or the margin was relaxed, what was "
-            "done is not optimal for it."
+            f"for {listed(other)} the policy that is optimal for the reward differs from the demonstrated actions "
+            f"in up to {1 - agreement[differs].min():.0%} of the visited states. Either the reward makes both "
+            "equally good (ties go to the first action); or, where actions were taken equally often or the "
+            "margin was relaxed, the demonstrated actions are not optimal for it."
         )
     details = {
         "agreement": problem.labelled(agreement, "task"),
@@ -223,11 +230,11 @@ def _complain(
         if slack[p] > NOTHING
     ]
     told = (
-        f"no reward within ±1 makes what {problem.named(task)} did better than everything else by "
-        f"{margin:g}: not {listed(where)}."
+        f"no reward within ±1 makes the actions of {problem.named(task)} better than all others by {margin:g}: it "
+        f"fails {listed(where)}."
     )
     if not programme.seen.all():  # another guess might do
-        told += " In states they were not seen in, what they would do was guessed from the reward without a margin."
+        told += " In unvisited states, actions were predicted from the reward without a margin."
     if not relax:
-        raise InputError(f"{told} Lower the margin, or take what falls short least with relax=True.")
+        raise InputError(f"{told} Lower the margin, or use relax=True for the reward that falls short least.")
     warnings.append(f"{told} This is the reward that falls short least.")

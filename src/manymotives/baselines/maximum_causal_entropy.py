@@ -49,8 +49,13 @@ def maximum_causal_entropy(
 ) -> Result:
     """The reward of each task and the soft-optimal policy for it, which collects as much of every feature as was seen.
 
+    `details["log_likelihood"]` is (1 − γ) E Σ_t γ^t log π(a_t|s_t) for the demonstrator's choices, without the penalty.
+    `policies` are soft; `mm.plan(environment, result.rewards.values)` has the greedy ones.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     penalty
         κ: κ |w|² / 2 is taken from the log-likelihood, which is that of one endless episode however many choices were
         seen; normalised features then match up to (1 − γ) κ w.
@@ -62,8 +67,10 @@ def maximum_causal_entropy(
     iterations
         Of Newton's method, at most; it stops where every feature matches to a billionth of its largest value.
 
-    `details["log_likelihood"]` is (1 − γ) E Σ_t γ^t log π(a_t|s_t) for the demonstrator's choices, without the penalty.
-    `policies` are soft; `mm.plan(environment, result.rewards.values)` has the greedy ones.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)
@@ -112,8 +119,9 @@ def _warnings(names: list[str], missed: np.ndarray, least: np.ndarray, penalty: 
     run = [name for name, probability in zip(names, least) if probability < np.exp(-RUNAWAY)]
     if run and penalty == 0:
         warnings.append(
-            f"no finite reward is best for {listed(run)}, who never did some things they could have done: rewards are "
-            "as large as the features need to match, and their size means nothing. Pass smoothing=0.5 or penalty=0.01."
+            f"no finite reward fits {listed(run)} best, who never took some available actions: rewards are as "
+            "large as matching the features requires, and their size has no meaning. Pass smoothing=0.5 or "
+            "penalty=0.01."
         )
     return tuple(warnings)
 

@@ -44,8 +44,13 @@ def multiple_intentions(
 ) -> Result:
     """What each group of tasks wants, and who belongs to which.
 
+    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are what is wanted, the
+    commonest first. `rewards` of a task are their average by its responsibilities, `policies` optimal for that.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     intentions
         I: how many rewards there are; 2 unless told, or 1 where there is a single task.
     choice
@@ -58,8 +63,10 @@ def multiple_intentions(
     seed
         Of the starts.
 
-    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are what is wanted, the
-    commonest first. `rewards` of a task are their average by its responsibilities, `policies` optimal for that.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, seed=seed, may_pool=False)
     basis = checked_features(environment, features, on)
@@ -93,17 +100,17 @@ def _warnings(problem: Problem, best: "_Run", responsibilities: np.ndarray) -> t
     warnings = []
     if not best.converged:
         warnings.append(
-            f"expectation and maximisation had not settled after {len(best.path) - 1} rounds: try another seed, or "
+            f"expectation–maximisation had not converged after {len(best.path) - 1} rounds: try another seed, or "
             "fewer intentions."
         )
     unsure = np.flatnonzero(responsibilities.max(axis=1) < 0.9)
     if unsure.size:
         names = [quoted(problem.demonstrations.tasks[task]) for task in unsure]
-        warnings.append(f"which intention they have is open for {listed(names)}: no responsibility is above 0.9.")
+        warnings.append(f"the intention of {listed(names)} is uncertain: no responsibility is above 0.9.")
     empty = int((best.shares * problem.num_tasks < 0.5).sum())
     if empty:
         some = "an intention explains" if empty == 1 else f"{empty} intentions explain"
-        warnings.append(f"{some} less than half a task: ask for fewer.")
+        warnings.append(f"{some} less than half a task. Use fewer intentions.")
     return tuple(warnings)
 
 

@@ -47,8 +47,14 @@ def mwal(
 ) -> Result:
     """The mixture of policies that does best against the least favourable weights, as one stationary policy a task.
 
+    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
+    with `details["mixture_weights"]`. `details["advantage"]` is its least min_k μ_k(ψ) − μ_k(demonstrator);
+    `details["gap"]`, at most `details["bound"]`, how much more the best mixture could have.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     iterations
         T: rounds of the game, one plan each.
     features, on
@@ -58,16 +64,17 @@ def mwal(
     smoothing
         Choices imagined for every available action when the demonstrator's policy is estimated.
 
-    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
-    with `details["mixture_weights"]`. `details["advantage"]` is its least min_k μ_k(ψ) − μ_k(demonstrator);
-    `details["gap"]`, at most `details["bound"]`, how much more the best mixture could have.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)
     rounds = checked_count(iterations, "iterations")
     span = basis.span
     if span == 0 and not problem.environment.is_terminal.any():  # where episodes end, a policy may collect for longer
-        raise InputError("the features are all the same: no policy has more of them than another.")
+        raise InputError("the features are constant, so no policy has more of them than another.")
 
     demonstrator = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))
     _, demonstrated = _expectations(problem, basis, demonstrator, problem.starts)
@@ -86,8 +93,8 @@ def mwal(
     if wide.any():
         far = [problem.named(task) for task in np.flatnonzero(wide)]
         warnings = (
-            f"the game has not settled after {rounds} rounds for {listed(far)}: some mixture may be better in every "
-            f"feature by up to {gap.max():.2g}. Raise `iterations`.",
+            f"the game has not converged after {rounds} rounds for {listed(far)}: some mixture may be better in "
+            f"every feature by up to {gap.max():.2g}. Raise `iterations`.",
         )
 
     log_k = np.log(basis.size)

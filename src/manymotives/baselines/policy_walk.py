@@ -32,7 +32,15 @@ LARGEST = 2_000  # states; beyond, a walk of single rewards gets nowhere, and it
 
 @dataclass(frozen=True)
 class UniformPrior:
-    """Every reward between −limit and limit, on a grid of this spacing through 0, is equally likely."""
+    """Every reward between −limit and limit, on a grid of this spacing through 0, is equally likely.
+
+    Parameters
+    ----------
+    limit
+        The largest reward.
+    spacing
+        Of the grid of rewards.
+    """
 
     limit: float = 1.0
     spacing: float = 0.1
@@ -54,7 +62,15 @@ class UniformPrior:
 
 @dataclass(frozen=True)
 class GaussianPrior:
-    """Rewards are normal with mean 0 and this standard deviation, on a grid of this spacing through 0."""
+    """Rewards are normal with mean 0 and this standard deviation, on a grid of this spacing through 0.
+
+    Parameters
+    ----------
+    scale
+        The standard deviation.
+    spacing
+        Of the grid of rewards.
+    """
 
     scale: float = 1.0
     spacing: float = 0.1
@@ -71,7 +87,15 @@ class GaussianPrior:
 
 @dataclass(frozen=True)
 class LaplacianPrior:
-    """p(ρ) ∝ exp(−|ρ| / scale) on a grid of this spacing through 0: most rewards are near 0."""
+    """p(ρ) ∝ exp(−|ρ| / scale) on a grid of this spacing through 0: most rewards are near 0.
+
+    Parameters
+    ----------
+    scale
+        The mean of |ρ|.
+    spacing
+        Of the grid of rewards.
+    """
 
     scale: float = 1.0
     spacing: float = 0.1
@@ -99,8 +123,12 @@ def policy_walk(
 ) -> Result:
     """The posterior mean reward of each task, and the policy that is optimal for it.
 
+    `details["reward_draws"]` has the draws (chain, draw, task, state).
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     prior
         `UniformPrior(limit)`, `GaussianPrior(scale)` or `LaplacianPrior(scale)`, with the spacing of their grid.
     choice
@@ -114,15 +142,18 @@ def policy_walk(
     seed
         Task k walks with stream k of this seed.
 
-    `details["reward_draws"]` has the draws (chain, draw, task, state).
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, seed=seed)
     if not isinstance(prior, UniformPrior | GaussianPrior | LaplacianPrior):
         raise InputError(f"prior must be UniformPrior(), GaussianPrior() or LaplacianPrior(); found {prior!r}.")
     if isinstance(prior, LaplacianPrior) and not normalised:
         raise InputError(
-            "with normalised=False the likelihood may grow faster than a LaplacianPrior() falls, and there is no "
-            "posterior. Use UniformPrior() or GaussianPrior()."
+            "with normalised=False the likelihood may grow faster than a LaplacianPrior() falls, so the "
+            "posterior may not exist. Use UniformPrior() or GaussianPrior()."
         )
     temperature = _temperature(choice)
     if not isinstance(method, Metropolis):

@@ -43,8 +43,13 @@ def projection(
 ) -> Result:
     """The mixture of policies whose features are nearest to the demonstrator's, as one stationary policy a task.
 
+    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
+    with `details["mixture_weights"]`. `details["margin"]` is the path of t_i, `details["distance"]` what is left.
+
     Parameters
     ----------
+    environment, demonstrations
+        What agents acted in, and what they did there.
     tolerance
         ε: stop when the distance |μ(demonstrator) − μ(mixture)|₂ is below this. It has the unit of the features; where
         these are states, a share of one, since μ is normalised.
@@ -53,8 +58,10 @@ def projection(
     features, on, start, smoothing
         As for `mwal`. Signs of weights do not matter here.
 
-    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
-    with `details["mixture_weights"]`. `details["margin"]` is the path of t_i, `details["distance"]` what is left.
+    Returns
+    -------
+    Result
+        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.console import Console
 from manymotives.errors import InputError
 from manymotives.interruption import INTERRUPTED
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 INPUT_ERROR = 2  # exit code when what was given cannot be used
 
 
@@ -55,4 +56,4 @@ class Speaker:
                 f"Cannot write to {out or error.filename}: {error.strerror or error}.", INPUT_ERROR
             ) from None
         except KeyboardInterrupt:
-            raise self.fail(f"Stopped. {after_stopping()}".strip(), INTERRUPTED) from None
+            raise self.fail(f"Interrupted. {after_stopping()}".strip(), INTERRUPTED) from None

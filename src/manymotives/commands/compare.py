@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
@@ -46,41 +46,45 @@ class Beside(StrEnum):
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run files that `manymotives fit` wrote, all of the same data.")],
-    hold_out: Annotated[HoldOut, typer.Option(help="What is predicted without having been learnt from.")] = (
+    runs: Annotated[list[Path], typer.Argument(help="Run files written by `manymotives fit`, all of the same data.")],
+    hold_out: Annotated[HoldOut, typer.Option(help="What to hold out: episodes, or whole subjects.")] = (
         HoldOut.EPISODES
     ),
-    folds: Annotated[
-        int, typer.Option(help="For episodes: in how many parts each subject's episodes are held out.", min=2, max=1000)
-    ] = 5,
+    folds: Annotated[int, typer.Option(help="For episodes: number of folds.", min=2, max=1000)] = 5,
     first: Annotated[
-        str, typer.Option(help="For subjects: how many own episodes a new one has shown before, such as 0,1,4.")
+        str,
+        typer.Option(help="For subjects: number of a new subject's own episodes to learn from first, such as 0,1,4."),
     ] = "0",
     own_past: Annotated[
         bool,
         typer.Option(
             "--own-past",
-            help="For subjects: also predict by models that learn, as they go, from what a new one did before.",
+            help="For subjects: also predict with models that learn, choice by choice, from what the new subject "
+            "did before.",
         ),
     ] = False,
     method: Annotated[
         Refits,
         typer.Option(
-            help="How training sets are fitted: as the run was; by another method; or not at all (the run is "
-            "reweighted, which is quick, and refused where it cannot be trusted)."
+            help=(
+                "How training sets are fitted: by the method of the run, by another method, or not at all. In "
+                "the last case the run is reweighted, which is quick, and refused if it is unreliable."
+            )
         ),
     ] = Refits.AS_RUN,
     beside: Annotated[
-        Beside, typer.Option(help="What stands beside the runs: counts and the paper's models, or counts only.")
+        Beside, typer.Option(help="What to compare with: choice counts and the paper's models, or choice counts only.")
     ] = Beside.MODELS,
-    seed: Annotated[int, typer.Option(help="Another number, other folds and other draws.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of the draws.", min=0)] = 0,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     store: StoreOption = None,
-    out: Annotated[Path | None, typer.Option(help="Also save the score: .json (everything) or .csv (table).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="File to save the score in: .json (everything) or .csv (the table).")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """How well do runs predict choices they have not seen, and does a plain count of choices do as well?"""
+    """Score how well runs predict held-out choices, compared with simple baselines."""
     speaker = Speaker(as_json)
     with speaker.failures(out):
         if out is not None and out.suffix.lower() not in (".json", ".csv"):
@@ -133,13 +137,12 @@ def show(console: Console, found: Score) -> None:
     if found.note is not None:
         console.print(escape(found.note), soft_wrap=True, highlight=False)
     if found.basis is not None:
-        console.print(f"Of {escape(str(found.basis))}.", soft_wrap=True, highlight=False)
+        console.print(f"Computed from {escape(str(found.basis))}.", soft_wrap=True, highlight=False)
     console.print(
-        "How to read it: each number is the average log-probability that was given to a choice before it was seen; 0 "
-        "would be certainty, and higher (closer to 0) is better. A model that is not above the counts has found no "
-        "motives that help to predict. "
-        f'"against {escape(found.model)}" is how far a model is above (+) or below (−) it: more than twice the error '
-        "is unlikely to be chance. Errors are by subject.",
+        "How to read it: each number is the mean log probability of a held-out choice; 0 would be certainty, and "
+        "higher (closer to 0) is better. A model that does not beat the counts has found no motives that help to "
+        f'predict. "against {escape(found.model)}" is the difference from that model: more than twice its '
+        "standard error is unlikely to be chance. Standard errors are by subject.",
         soft_wrap=True,
     )
     for warning in found.warnings:
@@ -155,7 +158,7 @@ def _title(found: Score, experience: int | None, choices: int, tasks: int) -> st
         return f"Held-out episodes: {counted}"
     if experience == 0:
         at_first = " at first" if found.settings.get("own_past") else ""
-        return f"New subjects, of whom nothing is known{at_first}: {counted}"
+        return f"New subjects, without any choices of their own{at_first}: {counted}"
     return f"New subjects, after their first {'episode' if experience == 1 else f'{experience} episodes'}: {counted}"
 
 
@@ -164,13 +167,11 @@ def _held_out(
 ) -> tuple[str, int | str | tuple[int, ...]]:
     """What `score` is to hold out."""
     if own_past and hold_out is not HoldOut.SUBJECTS:
-        raise InputError(
-            "--own-past is about new subjects, and what each did before its choices: add --hold-out subjects."
-        )
+        raise InputError("--own-past is for predicting new subjects: add --hold-out subjects.")
     if own_past and first != (0,):
         raise InputError(
-            f"--own-past and --first {','.join(map(str, first))} cannot be combined: with its own past a new subject "
-            "is predicted from its first choice on. Leave one of them out."
+            f"--own-past and --first {','.join(map(str, first))} cannot be combined: with --own-past a new "
+            "subject is predicted from its first choice on. Leave one of them out."
         )
     if hold_out is HoldOut.EPISODES:
         return "episodes", folds
@@ -186,5 +187,5 @@ def _names(runs: list[Path]) -> list[str]:
 def _numbers(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise InputError(f"--first takes numbers of episodes with commas between, such as 0,1,4; found {text!r}.")
+        raise InputError(f"--first takes numbers of episodes separated by commas, such as 0,1,4; found {text!r}.")
     return tuple(map(int, parts))

@@ -40,8 +40,8 @@ def asked_covariates(path: Path | None, formulas: Sequence[str] | None, scale: f
     if path is None:
         if formulas:
             raise InputError(
-                "--formula needs --covariates: a table with a row for each subject. The table of choices will do, "
-                "where it has these columns."
+                "--formula needs --covariates, a table with one row for each subject. The table of choices can "
+                "be used if it has these columns."
             )
         if scale is not None:
             raise InputError("--effect-scale is for models with --covariates and --formula. Leave it out, or add them.")
@@ -71,11 +71,13 @@ def with_covariates(model: Any, asked: Asked, inputs: Inputs) -> tuple[Any, tupl
     """The model with a population that depends on covariates, and what to know of their table."""
     if isinstance(inputs.dynamics, DynamicsBelief):
         raise InputError(
-            "--covariates cannot be combined with an environment that is inferred yet. Give one (--environment), or "
-            "take what the data show for the truth (--plug-in)."
+            "--covariates cannot be combined with an inferred environment yet. Give one (--environment), or take "
+            "the observed transitions as the true ones (--plug-in)."
         )
     if inputs.columns.task is None:
-        raise InputError("--covariates are of several subjects, and no column names them. Name it with --task.")
+        raise InputError(
+            "--covariates describe subjects, and no column of the choices names the subject. Name it with --task."
+        )
     texts = [asked.formula] if isinstance(asked.formula, str) else list(asked.formula.values())
     used = list(dict.fromkeys(column for text in texts for column in parsed(text).columns))
     if not used:
@@ -89,7 +91,13 @@ def with_covariates(model: Any, asked: Asked, inputs: Inputs) -> tuple[Any, tupl
     warnings = dict.fromkeys(words for design in designs.values() for words in design.warnings)
     spare = len(set(sharing.covariates.tasks) - set(map(str, inputs.demonstrations.tasks)))
     if spare:
-        notes = (*notes, f"{asked.path.name} has rows of {spare:,} others of whom there are no choices: not used.")
+        notes = (
+            *notes,
+            (
+                f"{asked.path.name} has rows of {spare:,} subject{'s' if spare > 1 else ''} without choices, which "
+                "are not used."
+            ),
+        )
     return replace(model, sharing=sharing), (*notes, *warnings)
 
 
@@ -103,8 +111,8 @@ def _formula(formulas: Sequence[str]) -> str | dict[str, str]:
         parameter = left.strip()
         if not (tilde and parameter):
             raise InputError(
-                f"--formula {quoted(right.strip())}: of which parameter? With several formulas each names its own, "
-                'such as --formula "reward ~ condition" --formula "inverse_temperature ~ age".'
+                f"--formula {quoted(right.strip())} does not name its parameter. With several formulas each names "
+                'its own, such as --formula "reward ~ condition" --formula "inverse_temperature ~ age".'
             )
         if parameter in found:
             raise InputError(f"--formula: {quoted(parameter)} has two formulas. Join them with +.")

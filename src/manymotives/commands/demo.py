@@ -14,26 +14,26 @@ from manymotives.fitting.compilation import SECONDS
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report, the tables and the pictures.")] = Path("demo"),
-    tasks: Annotated[int, typer.Option(help="How many subjects to simulate.", min=1, max=1000)] = 10,
-    steps: Annotated[int, typer.Option(help="Choices of each subject.", min=1, max=1_000_000)] = 60,
-    seed: Annotated[int, typer.Option(help="Another number, other subjects.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the report, the tables and the figures.")] = Path("demo"),
+    tasks: Annotated[int, typer.Option(help="Number of subjects to simulate.", min=1, max=1000)] = 10,
+    steps: Annotated[int, typer.Option(help="Number of choices per subject.", min=1, max=1_000_000)] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.", min=0)] = 0,
 ) -> None:
-    """Simulate subjects with different motives, infer what each wants, and report it beside the truth."""
+    """Simulate subjects with different motives, infer what each wants, and compare it with the truth in a report."""
     console = Console()
     speaker = Speaker()
     with speaker.failures(out):
         out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     console.print(
-        f"{tasks} simulated subjects walk about an open field of 3 × 3 places, {steps} steps each. Each of them wants "
-        "to be in some places more than in others; from the steps alone we infer where. (The first time, "
-        f"compiling takes about {SECONDS} s.)",
+        f"{tasks} simulated subjects walk in an open field of 3 × 3 places, {steps} steps each. Each of them "
+        "prefers some places to others, and we infer which from the steps alone. (Compilation takes about "
+        f"{SECONDS} s, and only the first time.)",
         soft_wrap=True,
     )
     result = simulated_field(tasks=tasks, steps=steps, seed=seed)
     found = result.table
     table = Table(title=f"What {tasks} subjects want, inferred from {steps} steps each")
-    for heading in ("subject", "wants most", "inferred", "probability", "lost by itself", "if copied", "as inferred"):
+    for heading in ("subject", "wants most", "inferred", "probability", "its own loss", "if copied", "as inferred"):
         table.add_column(heading, justify="right", no_wrap=heading == "subject")
     for row in found.head(20).to_dict("records"):
         right = row["wants_most"] == row["inferred"]
@@ -51,10 +51,10 @@ def demo(
         console.print(f"… and {tasks - 20} more subjects, in {out / 'subjects.csv'}")
     own, copied, inferred = (found[f"loss_{way}"].mean() for way in ("demonstrator", "copied", "inferred"))
     console.print(
-        f"The favourite place is right for {(found['wants_most'] == found['inferred']).sum()} of {tasks}. The last "
-        "three columns are value lost against the best one could do, summed over places: subjects err, and lose "
-        f"{own:.2f} on average; copying what they were seen to do loses {copied:.2f}; doing what is best for what they "
-        f"seem to want loses {inferred:.2f}.",
+        f"The favourite place was inferred correctly for {(found['wants_most'] == found['inferred']).sum()} of "
+        f"{tasks} subjects. The last three columns are losses: the value lost against the optimal policy, summed "
+        f"over places. Subjects make errors and lose {own:.2f} on average; copying their observed choices loses "
+        f"{copied:.2f}; the policy that is best for their inferred rewards loses {inferred:.2f}.",
         soft_wrap=True,
     )
     for warning in result.posterior.warnings:

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from manymotives.assessment.design import design as ranked
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.several import read_environments
+from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
@@ -18,41 +19,48 @@ from manymotives.io.writing import write_table
 
 def design(
     run: Annotated[
-        Path, typer.Argument(help="A run of what was seen so far, saved by `manymotives fit`.", show_default=False)
+        Path, typer.Argument(help="A run of the data so far, saved by `manymotives fit`.", show_default=False)
     ],
     environment: Annotated[
         list[str],
         typer.Option(
-            help="A candidate: a table of transitions, called as its file is; give several.", show_default=False
+            help=("A candidate environment: a table of transitions, named after its file; repeat for each candidate."),
+            show_default=False,
         ),
     ],
-    steps: Annotated[int, typer.Option(help="Choices an episode.", min=1, show_default=False)],
+    steps: Annotated[int, typer.Option(help="Number of choices per episode.", min=1, show_default=False)],
     contrast: Annotated[
         str | None,
         typer.Option(
-            help='What to learn about, such as "water - home": states, features, or a parameter. Left out: the whole '
-            "motive.",
+            help='The contrast of interest, such as "water - home": of states, features, or a parameter. '
+            "Default: the whole motive.",
             show_default=False,
         ),
     ] = None,
-    episodes: Annotated[int, typer.Option(help="Episodes of the subject.", min=1)] = 1,
+    episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 1,
     start: Annotated[
         list[str] | None,
-        typer.Option(help="Let episodes begin here; several: each is a candidate with each.", show_default=False),
+        typer.Option(
+            help="A starting state; if repeated, each environment is a candidate with each of them.", show_default=False
+        ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="The subject to be seen again. Left out: a new one.", show_default=False)
+        str | None,
+        typer.Option(help="A subject who will be observed again. Default: a new subject.", show_default=False),
     ] = None,
     terminal: Annotated[
-        list[str] | None, typer.Option(help="A state in which episodes end; several may be given.", show_default=False)
+        list[str] | None, typer.Option(help="A state that ends an episode; may be repeated.", show_default=False)
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How many candidates to choose, one after the other.", min=1)] = 1,
-    draws: Annotated[int, typer.Option(help="Motives that are drawn from the run.", min=100)] = 1000,
-    seed: Annotated[int, typer.Option(help="Another number, other simulated choices.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="Also write the ranking as a table.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for machines.")] = False,
+    rounds: Annotated[int, typer.Option(help="Number of candidates to choose, one after the other.", min=1)] = 1,
+    draws: Annotated[int, typer.Option(help="Number of motives drawn from the run.", min=100)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated choices.", min=0)] = 0,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    store: StoreOption = None,
+    out: Annotated[Path | None, typer.Option(help="File for the ranking as a table.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Which environment would tell most about what a subject wants, given what was seen so far?"""
+    """Rank candidate environments by how much choices in them would tell about what a subject wants."""
     speaker = Speaker(as_json)
     with speaker.failures(out):
         posterior = load(run)
@@ -76,6 +84,8 @@ def design(
             task=None if task is None else _named(task, posterior.tasks, "--task"),
             draws=draws,
             seed=seed,
+            executor=executor_of(workers, scheduler),
+            store=store,
             progress=Logged(not as_json),
         )
         if out is not None:
@@ -102,5 +112,5 @@ def _named(text: str, names: tuple[Label, ...], option: str) -> Label:
     """A name as it is, from what was typed."""
     by_text = {str(name): name for name in names}
     if text not in by_text:
-        raise InputError(f"{option} {text}: there is nothing of that name.")
+        raise InputError(f"{option} {text}: there is no such name.")
     return by_text[text]

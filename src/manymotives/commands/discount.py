@@ -8,8 +8,8 @@ from manymotives.models import RewardPolicyModel
 from manymotives.models.priors import Beta
 from manymotives.planning.finite_horizon import checked_depth
 
-PRIOR_HELP = "Infer how far ahead each subject looks: ALPHA,BETA of a Beta prior of its discount, such as 9,1."
-DEPTH_HELP = "How many steps ahead subjects look, if not for ever: 1 is myopic."
+PRIOR_HELP = "Infer each subject's discount, with the Beta prior ALPHA,BETA, such as 9,1."
+DEPTH_HELP = "Number of steps that subjects plan ahead (1: myopic). Default: an infinite horizon."
 
 
 def with_discount_prior(model: Any, text: str | None) -> Any:
@@ -17,7 +17,7 @@ def with_discount_prior(model: Any, text: str | None) -> Any:
     if text is None:
         return model
     if not isinstance(model, RewardPolicyModel):
-        raise InputError("--discount-prior is not for the model mpo. Choose mrp, rp or separate.")
+        raise InputError("--discount-prior is not available for the model mpo. Choose mrp, rp or separate.")
     if model.switching is not None:
         raise InputError("--discount-prior and --switching cannot be combined yet. Leave one of them out.")
     try:
@@ -34,7 +34,7 @@ def with_depth(model: Any, depth: int | None) -> Any:
     if depth is None:
         return model
     if not isinstance(model, RewardPolicyModel):
-        raise InputError("--depth is not for the model mpo. Choose mrp, rp or separate.")
+        raise InputError("--depth is not available for the model mpo. Choose mrp, rp or separate.")
     if model.switching is not None:
         raise InputError("--depth and --switching cannot be combined yet. Leave one of them out.")
     checked_depth(depth, "--depth")

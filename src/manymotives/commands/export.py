@@ -10,7 +10,7 @@ import xarray as xr
 
 from manymotives import findings
 from manymotives.commands import mixture, motives
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
 from manymotives.inference import Progress
@@ -26,21 +26,21 @@ NEEDED = ("rewards", "rewards_canonical", "weights", "motive_rewards", "motive_w
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A result of `manymotives fit`.")],
-    out: Annotated[Path, typer.Option(help="Folder for the tables; or a .csv file for one long table of all.")],
+    run: Annotated[Path, typer.Argument(help="A run saved by `manymotives fit`.")],
+    out: Annotated[Path, typer.Option(help="Folder for the tables, or a .csv file for one long table.")],
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     subject: Annotated[list[str] | None, typer.Option(help="Only these subjects; may be repeated.")] = None,
     state: Annotated[list[str] | None, typer.Option(help="Only these states; may be repeated.")] = None,
     feature: Annotated[list[str] | None, typer.Option(help="Only these features; may be repeated.")] = None,
     contrasts: Annotated[
-        bool, typer.Option(help="Also differences between features, between states and between subjects.")
+        bool, typer.Option(help="Also write contrasts between features, between states and between subjects.")
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite tables that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing tables.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write every estimate and contrast as CSV.
+    """Write all estimates and contrasts as CSV files.
 
-    Names that a spreadsheet would take for a formula (=, +, -, @ in front) get an apostrophe in front.
+    Names that a spreadsheet would read as a formula (those that begin with =, +, - or @) are prefixed by an apostrophe.
     """
     speaker = Speaker(as_json)
     with speaker.failures(out):
@@ -51,7 +51,7 @@ def export(
         files = [out] if is_file else [out / f"{name}.csv" for name in tables]
         there = [file for file in files if file.exists()]
         if there and not force:
-            raise InputError(f"{there[0]} is there already. Overwrite it with --force, or choose another place.")
+            raise InputError(f"{there[0]} already exists. Overwrite it with --force, or choose another place.")
         folder.mkdir(parents=True, exist_ok=True)
         if is_file:
             every = [table.assign(estimate=name) for name, table in tables.items()]
@@ -94,7 +94,7 @@ def _tables(
     if posterior.has_features:
         wanted |= _weight_tables(posterior, level, tasks, feature, contrasts)
     elif feature:
-        raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
+        raise InputError("--feature: the rewards of this run are not made of features. Select states with --state.")
     if has_effects(posterior):
         wanted["effects"] = lambda: posterior.effects(level=level)  # type: ignore[attr-defined]
         wanted["contrasts_between_groups"] = lambda: findings.contrasts(posterior, level=level)
@@ -141,7 +141,7 @@ def _motive_tables(
     """Tables of motives that switch, for the names that were typed."""
     counts = posterior.data["observed_data"].dataset["counts"]
     if feature and not posterior.has_features:
-        raise InputError("--feature: the rewards of this run are not made of features. Choose with --state.")
+        raise InputError("--feature: the rewards of this run are not made of features. Select states with --state.")
     tasks, states = _typed(subject, counts, "task"), _typed(state, counts, "state")
     for word, names in (("task", tasks), ("state", states)):
         selected(counts, word, names)  # those that do not exist are refused
@@ -173,7 +173,7 @@ def _contrasts(posterior: Posterior, over: str, level: float, chosen: dict[str, 
     cells = len(chosen["states"] or reward["state"]) * reward.sizes.get("action", 1)
     rows = tasks * cells * (cells - 1) // 2 if over == "state" else cells * tasks * (tasks - 1) // 2
     if rows > MOST:
-        raise InputError(f"that would be {rows:,} rows. Choose some with --state or --subject.")
+        raise InputError(f"the table would have {rows:,} rows. Select some with --state or --subject.")
     return posterior.to_frame(over, level=level, **chosen)
 
 

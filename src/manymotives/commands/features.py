@@ -17,8 +17,8 @@ def check_features(reward: str | None, history: int) -> None:
         )
     if history:
         raise InputError(
-            "--features and --history cannot be combined: a table of features is of states, and with --history states "
-            "become (previous state, state). Leave one of them out."
+            "--features and --history cannot be combined: the features describe states, and with --history "
+            "states become (previous state, state). Leave one of them out."
         )
 
 
@@ -27,7 +27,7 @@ def made_of_features(model: Any, features: xr.DataArray, on: str | None) -> Any:
     found = "pairs" if "action" in features.dims else "states"
     if on not in (None, found):
         has = "a column of actions" if found == "pairs" else "no column of actions"
-        raise InputError(f"--on {on}: the table of features has {has}, so that rewards lie on {found}. Leave --on out.")
+        raise InputError(f"--on {on}: the table of features has {has}, so rewards are on {found}. Leave --on out.")
     names = features["feature"].values.tolist()
     lies_on = "state" if found == "states" else "state_action"
     return replace(model, reward=replace(model.reward, features=features.values, names=names, on=lies_on))

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from manymotives import inference
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
 from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
@@ -84,20 +84,21 @@ METHODS: dict[Method, type] = {
     Method.maximum_likelihood: inference.MaximumLikelihood,
     Method.optimality: inference.OptimalityMonteCarlo,
 }
-Columns = "Columns (several, joined by commas, are read as one)"
-Where = "What they acted in"
+Columns = "Columns (several columns, separated by commas, are combined)"
+Where = "The environment"
 How = "How to fit"
 
 
 def fit(
-    choices: Annotated[Path, typer.Argument(help="Table of choices, one row a step: .csv, .tsv, .txt or .parquet.")],
+    choices: Annotated[Path, typer.Argument(help="Table of choices, one row per step: .csv, .tsv, .txt or .parquet.")],
     out: Annotated[Path | None, typer.Option(help="File for the result, such as run.nc.")] = None,
     environment: Annotated[
         list[str] | None,
         typer.Option(
-            help="Table with state, action, next_state, probability; or gymnasium:NAME. If absent, it is inferred "
-            "from the choices too (as known where each action always led to the same state, and with --history). "
-            "Repeated: several, named by their files; the choices' column environment says which.",
+            help="Table with the columns state, action, next_state, probability; or gymnasium:NAME. Without it, "
+            "transitions are inferred from the choices too (or taken as observed, if each action always led "
+            "to the same state, and with --history). Repeat it for several environments, named after their "
+            "files; the column environment of the choices says which.",
             rich_help_panel=Where,
         ),
     ] = None,
@@ -105,12 +106,14 @@ def fit(
         bool,
         typer.Option(
             "--plug-in",
-            help="Without --environment: take what the data show of it for the truth. Quicker, and too sure.",
+            help="Without --environment: take the observed transitions as the true ones. Faster, but intervals "
+            "are too narrow.",
             rich_help_panel=Where,
         ),
     ] = False,
     discount: Annotated[
-        float, typer.Option(help="How much the next step counts, from 0 to below 1.", rich_help_panel=Where)
+        float,
+        typer.Option(help="Discount factor, at least 0 and below 1.", rich_help_panel=Where),
     ] = 0.95,
     discount_prior: Annotated[str | None, typer.Option(help=PRIOR_HELP, rich_help_panel=Where)] = None,
     depth: Annotated[int | None, typer.Option(help=DEPTH_HELP, rich_help_panel=Where)] = None,
@@ -118,52 +121,54 @@ def fit(
         list[str] | None, typer.Option(help="A state that ends an episode; may be repeated.", rich_help_panel=Where)
     ] = None,
     coordinates: Annotated[
-        Path | None, typer.Option(help="Table with state, x, y: where to draw states.", rich_help_panel=Where)
+        Path | None,
+        typer.Option(help="Table with state, x, y: positions of states in maps.", rich_help_panel=Where),
     ] = None,
     history: Annotated[
-        int, typer.Option(help="1: states become (previous state, state).", min=0, max=1, rich_help_panel=Where)
+        int, typer.Option(help="With 1, states become (previous state, state).", min=0, max=1, rich_help_panel=Where)
     ] = 0,
-    task: Annotated[str | None, typer.Option(help="Who chose: the subject.", rich_help_panel=Columns)] = None,
-    state: Annotated[str | None, typer.Option(help="Where.", rich_help_panel=Columns)] = None,
-    action: Annotated[str | None, typer.Option(help="What was chosen.", rich_help_panel=Columns)] = None,
-    next_state: Annotated[str | None, typer.Option(help="Where that led.", rich_help_panel=Columns)] = None,
-    episode: Annotated[str | None, typer.Option(help="Session, bout, …", rich_help_panel=Columns)] = None,
-    step: Annotated[str | None, typer.Option(help="Order within an episode.", rich_help_panel=Columns)] = None,
+    task: Annotated[str | None, typer.Option(help="Column of the subject.", rich_help_panel=Columns)] = None,
+    state: Annotated[str | None, typer.Option(help="Column of the state.", rich_help_panel=Columns)] = None,
+    action: Annotated[str | None, typer.Option(help="Column of the action chosen.", rich_help_panel=Columns)] = None,
+    next_state: Annotated[str | None, typer.Option(help="Column of the next state.", rich_help_panel=Columns)] = None,
+    episode: Annotated[str | None, typer.Option(help="Column of the episode.", rich_help_panel=Columns)] = None,
+    step: Annotated[str | None, typer.Option(help="Column of the order of steps.", rich_help_panel=Columns)] = None,
     model: Annotated[
         Model,
         typer.Option(
-            help="mrp: subjects of one population; rp: all want the same; separate: each for itself; mixture: several "
-            "share a motive; mpo: no softmax.",
+            help="mrp: subjects of one population (partial pooling); rp: the same reward for all; separate: no "
+            "pooling; mixture: subjects share motives; mpo: no softmax, a prior on optimality.",
             rich_help_panel=How,
         ),
     ] = Model.mrp,
     reward: Annotated[
         Reward | None,
         typer.Option(
-            help="Prior of rewards. Default: dirichlet; with --features, gaussian. smooth: neighbours are alike.",
+            help="Prior of rewards. Default: dirichlet; with --features, gaussian. smooth: neighbouring states "
+            "have similar rewards.",
             rich_help_panel=How,
         ),
     ] = None,
     features: Annotated[
         Path | None,
         typer.Option(
-            help="Table with state (and action) and a column of numbers for each feature: rewards are weighted sums of "
-            "these.",
+            help="Table with a column state (and perhaps action) and one numeric column for each feature: "
+            "rewards are weighted sums of the features.",
             rich_help_panel=How,
         ),
     ] = None,
     covariates: Annotated[
         Path | None,
         typer.Option(
-            help="Table with a row for each subject: what is known of them besides their choices. Needs --formula.",
+            help="Table of covariates with one row for each subject. Needs --formula.",
             rich_help_panel=How,
         ),
     ] = None,
     formula: Annotated[
         list[str] | None,
         typer.Option(
-            help='On which covariates subjects\' parameters depend: "condition + age"; or, repeated, for each '
-            'parameter: "reward ~ condition", "inverse_temperature ~ age".',
+            help='How subjects\' parameters depend on covariates, such as "condition + age"; or, repeated, one '
+            'for each parameter: "reward ~ condition", "inverse_temperature ~ age".',
             rich_help_panel=How,
         ),
     ] = None,
@@ -174,19 +179,19 @@ def fit(
     on: Annotated[
         On | None,
         typer.Option(
-            help="What has a reward: states, or pairs of state and action. Default: states; with --history, pairs, as "
-            "rewards on states cannot make choices hang on what came before.",
+            help="Whether rewards are on states or on state-action pairs. Default: states; with --history, "
+            "pairs, because rewards on states cannot make choices depend on the previous state.",
             rich_help_panel=How,
         ),
     ] = None,
     inverse_temperature: Annotated[
-        float | None, typer.Option(help="How consistently all act, if it is known.", min=0.0, rich_help_panel=How)
+        float | None,
+        typer.Option(help="Inverse temperature, if it is known.", min=0.0, rich_help_panel=How),
     ] = None,
     switching: Annotated[
         str | None,
         typer.Option(
-            help='Subjects act on one of so many motives at a time, and switch between them; "auto": as many as the '
-            "choices ask for, up to 15.",
+            help='Number of motives between which subjects switch; "auto": inferred, at most 15.',
             metavar="NUMBER|auto",
             rich_help_panel=How,
         ),
@@ -194,8 +199,8 @@ def fit(
     switching_by: Annotated[
         SwitchingBy | None,
         typer.Option(
-            help="With --switching: the probability of switching is the same everywhere (the default), or depends on "
-            "the state that is left.",
+            help="With --switching: whether the probability of switching is the same everywhere (the default) or "
+            "depends on the state that is left.",
             rich_help_panel=How,
         ),
     ] = None,
@@ -205,28 +210,26 @@ def fit(
     spread: Annotated[float | None, typer.Option(help=SPREAD, rich_help_panel=How)] = None,
     by: Annotated[MotivesOf | None, typer.Option(help=BY, rich_help_panel=How)] = None,
     method: Annotated[
-        Method | None, typer.Option(help="Default: hmc, for mpo optimality.", rich_help_panel=How)
+        Method | None, typer.Option(help="Method of inference. Default: hmc; for mpo, optimality.", rich_help_panel=How)
     ] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="Draws of each chain in a round.", min=1, rich_help_panel=How)
-    ] = None,
-    chains: Annotated[int | None, typer.Option(help="Chains.", min=1, rich_help_panel=How)] = None,
-    warmup: Annotated[int | None, typer.Option(help="Draws before those.", min=0, rich_help_panel=How)] = None,
-    thin: Annotated[int | None, typer.Option(help="Sweeps for each draw.", min=1, rich_help_panel=How)] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws per chain and round.", min=1, rich_help_panel=How)] = None,
+    chains: Annotated[int | None, typer.Option(help="Number of chains.", min=1, rich_help_panel=How)] = None,
+    warmup: Annotated[int | None, typer.Option(help="Warm-up draws per chain.", min=0, rich_help_panel=How)] = None,
+    thin: Annotated[int | None, typer.Option(help="Sweeps per draw.", min=1, rich_help_panel=How)] = None,
     max_rounds: Annotated[
         int | None,
-        typer.Option(help="Rounds of --draws until the chains have mixed, at most.", min=1, rich_help_panel=How),
+        typer.Option(help="Rounds of --draws, at most; fewer once chains have mixed.", min=1, rich_help_panel=How),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same draws.", min=0, rich_help_panel=How)] = 0,
-    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints, about.", min=0.0)] = EVERY,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out, if any.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is in --out.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.", min=0, rich_help_panel=How)] = 0,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints, approximately.", min=0.0)] = EVERY,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint in --out, if any.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file named by --out.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fitted; write nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Infer what each subject wants from a table of choices.
 
-    Exit codes: 0 done; 2 something given cannot be used; 130 stopped by hand.
+    Exit codes: 0 success; 2 an input cannot be used; 130 interrupted.
     """
     speaker = Speaker(as_json)
     target = out or Path("run.nc")
@@ -282,7 +285,7 @@ def fit(
             more_said += covariates_said(asked, chosen_model)
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
-            speaker.say(f"Would be fitted: {what} by {_settings(chosen_method)}.")
+            speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
             speaker.say("Nothing was written (--dry-run).")
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
             return
@@ -315,7 +318,7 @@ def _model(
     if model is not Model.mpo:
         return RewardPolicyModel(prior, Softmax(inverse_temperature), sharing, switching)
     if inverse_temperature is not None:
-        raise InputError("--inverse-temperature is not for the model mpo, which has no softmax. Leave it out.")
+        raise InputError("--inverse-temperature does not apply to the model mpo, which has no softmax. Leave it out.")
     return PolicyOptimalityModel(reward=prior)
 
 
@@ -324,8 +327,8 @@ def _method(model: Model, method: Method | None, **settings: Any) -> Any:
     chosen = method or (Method.optimality if model is Model.mpo else Method.hmc)
     if (chosen is Method.optimality) != (model is Model.mpo):
         raise InputError(
-            f"--method {chosen.value} cannot fit the model {model.value}: optimality is for mpo, the others for the "
-            "rest."
+            f"--method {chosen.value} cannot fit the model {model.value}: optimality is the method for mpo, the "
+            "others are for the other models."
         )
     kind = METHODS[chosen]
     given = {name: value for name, value in settings.items() if value is not None}

@@ -70,13 +70,13 @@ class Inputs:
     def lines(self) -> list[str]:
         """The same for people."""
         facts = self.facts()
-        guess = " (guessed from their names; --task, --state, … say otherwise)" if self.is_guess else ""
+        guess = " (guessed from their names; use --task, --state, … to change this)" if self.is_guess else ""
         ends = f", {facts['terminal_states']} of them terminal" if facts["terminal_states"] else ""
         return [
             f"Columns: {self.columns}{guess}.",
             f"{_some(facts['subjects'], 'subject')}, {_some(facts['episodes'], 'episode')}, "
-            f"{_some(facts['choices'], 'choice')}: from {facts['fewest_choices']:,} to {facts['most_choices']:,} a "
-            f"subject, {facts['median_choices']:,.0f} in the middle.",
+            f"{_some(facts['choices'], 'choice')}: from {facts['fewest_choices']:,} to {facts['most_choices']:,} "
+            f"per subject, median {facts['median_choices']:,.0f}.",
             f"{_some(facts['states'], 'state')}{ends}, {facts['states_visited']:,} of them visited; "
             f"{_some(facts['actions'], 'action')}; discount {facts['discount']:g}; "
             f"{self._which()}.",
@@ -87,13 +87,16 @@ class Inputs:
         known = self.environment
         if not isinstance(known, Environments):
             return f"the environment is {self._whence()}"
-        return f"environments: {', '.join(map(quoted, known.names))}, with one reward for each name of a state"
+        return f"environments: {', '.join(map(quoted, known.names))}; states with the same name have the same reward"
 
     def _whence(self) -> str:
         if not self.is_estimated:
             return "given"
         if isinstance(self.dynamics, DynamicsBelief):
-            return "NOT GIVEN: it is inferred along with the rewards (--plug-in: taken as the data show it, quicker)"
+            return (
+                "NOT GIVEN: it is inferred together with the rewards (--plug-in takes the observed transitions "
+                "instead, which is faster)"
+            )
         return "ESTIMATED from the data"
 
 
@@ -115,7 +118,7 @@ def read_inputs(
     columns = choice_columns(present, asked, choices.name)
     said = list(notes)
     if columns.task is None:
-        said.append("no column looks like the subject: everything is taken as one subject's. Name it with --task.")
+        said.append("no column looks like the subject, so all rows are taken to be one subject's. Name it with --task.")
     dynamics: Environment | None = None
     where: str | None = None
     if len(environment) > 1:
@@ -140,7 +143,7 @@ def read_inputs(
         else:
             dynamics, demonstrations = estimate_environment(demonstrations, discount=discount, terminal=ends)
     elif plug_in:
-        raise InputError("--plug-in is for runs without --environment: this one is given. Leave one of them out.")
+        raise InputError("--plug-in is for runs without --environment, which was given. Leave one of them out.")
     if coordinates is not None:
         positions = _positions(coordinates, dynamics.states)
         dynamics, belief = dynamics.with_coordinates(positions), belief and belief.with_coordinates(positions)
@@ -164,7 +167,9 @@ def _environment(
     """An environment from a table, or by its name in Gymnasium; `known_only`: without terminal states it has not."""
     if name.startswith(GYMNASIUM):
         if terminal:
-            raise InputError("--terminal is for environments from tables; Gymnasium says itself where episodes end.")
+            raise InputError(
+                "--terminal is for environments from tables; Gymnasium's environments say where episodes end."
+            )
         return from_gymnasium(name.removeprefix(GYMNASIUM), discount=discount), ()
     path = Path(name)
     present, notes = columns_in(path)
@@ -206,7 +211,7 @@ def _features(
     found = read_features(path, environment, state=state, action=action, known_only=is_estimated)
     said = list(notes)
     if left_out := found.attrs["left_out"]:
-        said.append(f"{path.name} has {_some(left_out, 'row')} of states that no choice shows: they are not used.")
+        said.append(f"{path.name} has {_some(left_out, 'row')} of states that nobody visited; they are not used.")
     return found, said
 
 
@@ -217,18 +222,20 @@ def _remarks(environment: Environment, demonstrations: Demonstrations, *, is_est
         odd = [name for name in names if isinstance(name, str) and name.strip().lower() in MISSING]
         if odd and is_estimated:
             found.append(
-                f"{quoted(odd[0])} is read as a name, like any other {what}'s. Leave cells empty where nothing "
-                "was recorded."
+                f"{quoted(odd[0])} is read as the name of a {what}. Leave cells empty where nothing was recorded."
             )
     choices = demonstrations.counts.sum(axis=(1, 2))
     few = [demonstrations.tasks[m] for m in np.flatnonzero(choices < SHORT)]
     if few:
         found.append(
-            f"{_some(len(few), 'subject')} with fewer than {SHORT} choices, which say little: {_listing(few)}."
+            f"{_some(len(few), 'subject')} with fewer than {SHORT} choices, which carry little information: "
+            f"{_listing(few)}."
         )
     lost = [] if is_estimated else _unreachable(environment, demonstrations)
     if lost:
-        found.append(f"{_some(len(lost), 'state')} no path leads to from where subjects were seen: {_listing(lost)}.")
+        found.append(
+            f"{_some(len(lost), 'state')} that cannot be reached from where subjects were observed: {_listing(lost)}."
+        )
     return found
 
 

@@ -14,14 +14,14 @@ from manymotives.posterior import MixturePosterior
 
 FINITE, PROCESS = "finite", "process"
 MOTIVES = (
-    "With --model mixture: how many motives there may be; finite: a finite number that is inferred (the default); "
-    "process: a Dirichlet process, which expects more motives the more subjects there are."
+    "With --model mixture: a number of motives, of which some may go unused; finite: a finite number that is "
+    "inferred (the default); process: a Dirichlet process, whose number grows with that of subjects."
 )
 SPREAD = (
-    "With --model mixture: subjects of one motive differ from it, by a spread that is inferred; this is the scale of "
-    "its half-normal prior. Default: they have exactly its reward."
+    "With --model mixture: subjects who share a motive vary around it; this is the scale of the half-normal "
+    "prior of their spread. Default: they have exactly its reward."
 )
-BY = "With --model mixture: whose motive it is, each subject's (the default) or each episode's."
+BY = "With --model mixture: whether each subject (the default) or each episode has a motive."
 NUMBERS = 3  # of motives that are named, at most
 
 
@@ -37,12 +37,16 @@ def asked_mixture(
     if model != "mixture":
         for word, value in (("--motives", motives), ("--spread", spread), ("--by", by)):
             if value is not None:
-                raise InputError(f"{word} is for --model mixture; found --model {model}. Leave it out, or add that.")
+                raise InputError(
+                    f"{word} is for --model mixture; found --model {model}. Leave it out, or choose --model mixture."
+                )
         return None
     if method not in (None, "hmc"):
         raise InputError(f"--method {method} cannot infer which subjects share a motive: choose hmc.")
     if reward == "smooth":
-        raise InputError("--reward smooth is not for --model mixture yet. Choose gaussian, dirichlet or beta.")
+        raise InputError(
+            "--reward smooth is not available for --model mixture yet. Choose gaussian, dirichlet or beta."
+        )
     if spread is not None and not 0 < spread < float("inf"):
         raise InputError(f"--spread must be a positive number; found {spread:g}.")
     if spread is not None and reward != "gaussian":

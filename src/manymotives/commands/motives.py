@@ -29,7 +29,7 @@ def asked_switching(model: str, method: str | None, count: str | None, by: Switc
             raise InputError("--switching-by needs a number of motives: add --switching 3, say.")
         return None
     if model in NOT_SWITCHING:
-        raise InputError(f"--switching is not for the model {model}. Choose mrp, rp or separate.")
+        raise InputError(f"--switching is not available for the model {model}. Choose mrp, rp or separate.")
     if method is not None and method not in SWITCHES:
         raise InputError(
             f"--method {method} cannot fit motives that switch: choose {', '.join(SWITCHES[:-1])} or {SWITCHES[-1]}."
@@ -45,7 +45,11 @@ def switching_said(switching: Switching | None) -> str:
     """The same in a sentence."""
     if switching is None:
         return ""
-    where = "by the state that is left" if switching.by == "state" else "alike everywhere"
+    where = (
+        "with a probability that depends on the state"
+        if switching.by == "state"
+        else "with the same probability everywhere"
+    )
     return f", {switching.number_said} motives, switching {where},"
 
 
@@ -113,7 +117,7 @@ def _transitions(
     rows = posterior.data["posterior"].dataset["motive_transition"].sizes
     count = rows["motive"] ** 2 * rows.get("task", 1) * rows.get("state", 1)
     if count > MOST:
-        raise InputError(f"that would be {count:,} rows: posterior.transitions() in Python has them.")
+        raise InputError(f"the table would have {count:,} rows; in Python, posterior.transitions() returns it.")
     return _of(_of(posterior.transitions(level), tasks), states, "state")
 
 

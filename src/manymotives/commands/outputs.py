@@ -13,17 +13,17 @@ from manymotives.fitting.fit import load
 def check_out(out: Path | None, *, resume: bool, force: bool) -> None:
     """Before the work: whether the result can be written, and what is there already."""
     if out is None:
-        raise InputError("where to? Name a file for the result with --out, such as --out run.nc.")
+        raise InputError("no output file was named. Name one with --out, such as --out run.nc.")
     if out.suffix != ".nc":
-        raise InputError(f"the result is a netCDF file: call it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
+        raise InputError(f"the result is a netCDF file: name it {out.with_suffix('.nc').name!r}, not {out.name!r}.")
     if not out.parent.is_dir():
-        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Make it first.")
+        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Create it first.")
     if out.is_dir() or not os.access(out.parent, os.W_OK):
         raise InputError(f"{str(out)!r} cannot be written to. Choose another place.")
     if out.exists() and not (resume or force):
-        what = "a run that has not ended" if is_unfinished(load(out)) else "a finished run"
+        what = "an unfinished run" if is_unfinished(load(out)) else "a finished run"
         raise InputError(
-            f"{out} already holds {what}. Go on with it (--resume), overwrite it (--force), or choose another."
+            f"{out} already holds {what}. Resume it (--resume), overwrite it (--force), or choose another file."
         )
 
 
@@ -34,7 +34,7 @@ def announcer(target: Path) -> OnCheckpoint:
     def on_checkpoint(made: int, wanted: int, rate: float) -> None:
         if made < wanted:
             left = f"about {(wanted - made) / rate:,.0f} s left" if (wanted - made) / rate > 1 else "nearly done"
-            text = f"{made:,} of {wanted:,} draws a chain, {rate:,.1f} a second, {left}; saved in {target}"
+            text = f"{made:,} of {wanted:,} draws per chain, {rate:,.1f} per second, {left}; saved in {target}"
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     return on_checkpoint
@@ -42,5 +42,5 @@ def announcer(target: Path) -> OnCheckpoint:
 
 def left(target: Path) -> str:
     """What is there when a run was stopped by hand."""
-    last = f"What is in {target} is the last checkpoint: --resume goes on from it."
+    last = f"{target} holds the last checkpoint; --resume continues from it."
     return last if target.exists() else "Nothing was written."

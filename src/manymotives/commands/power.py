@@ -8,13 +8,13 @@ import typer
 
 from manymotives import plots
 from manymotives.assessment.power import power as planned
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.workers import SchedulerOption, WorkersOption, executor_of
 from manymotives.errors import InputError, quoted
 from manymotives.fitting.fit import load
 from manymotives.io.atomic import whole_file
 
-UNTIL_THEN = "What is finished is kept: the same command goes on from there."
+UNTIL_THEN = "Finished work is kept; the same command resumes from it."
 STORE, RESULT, TABLE, PICTURE = "results.sqlite", "power.json", "power.csv", "power.png"
 
 
@@ -22,38 +22,44 @@ def power(
     pilot: Annotated[Path, typer.Argument(help="A run saved by `manymotives fit`.", show_default=False)],
     contrast: Annotated[
         str,
-        typer.Option(help='Such as "water: restricted - free", "water - food" or "water".', show_default=False),
+        typer.Option(
+            help='The contrast, such as "water: restricted - free", "water - food" or "water".', show_default=False
+        ),
     ],
     subjects: Annotated[str, typer.Option(help="Numbers of subjects to try.")] = "8,16,32",
-    steps: Annotated[str, typer.Option(help="Numbers of choices an episode to try.")] = "50,200",
+    steps: Annotated[str, typer.Option(help="Numbers of choices per episode to try.")] = "50,200",
     episodes: Annotated[
-        int | None, typer.Option(help="Episodes of each subject; must be said where episodes can end.", min=1)
+        int | None, typer.Option(help="Episodes per subject; required if episodes can end.", min=1)
     ] = None,
     replications: Annotated[int, typer.Option(help="Simulated experiments of each size.", min=2)] = 100,
-    rule: Annotated[str, typer.Option(help='"direction", "interval" or "equivalence".')] = "direction",
+    rule: Annotated[str, typer.Option(help='Decision rule: "direction", "interval" or "equivalence".')] = "direction",
     level: Annotated[
-        float | None, typer.Option(help="Probability that the rule asks for: .975 for direction, else .95.")
+        float | None,
+        typer.Option(help="Probability that the rule requires. Default: .975 for direction, .95 otherwise."),
     ] = None,
     margin: Annotated[
-        float | None, typer.Option(help="For equivalence: how small a difference counts as none.")
+        float | None, typer.Option(help="For equivalence: the largest difference that counts as none.")
     ] = None,
-    effect: Annotated[float | None, typer.Option(help="A true value of the contrast, in place of the pilot's.")] = None,
-    target: Annotated[float, typer.Option(help="The power that is wanted.")] = 0.8,
+    effect: Annotated[
+        float | None, typer.Option(help="True value of the contrast. Default: drawn from the pilot.")
+    ] = None,
+    target: Annotated[float, typer.Option(help="Desired power.")] = 0.8,
     stop: Annotated[
-        float | None, typer.Option(help="How far from the target a size must be to be given up early.")
+        float | None, typer.Option(help="Distance from the target at which a size is decided early.")
     ] = 0.05,
     all_replications: Annotated[
-        bool, typer.Option("--all-replications", help="Run every simulated experiment, decided or not.")
+        bool, typer.Option("--all-replications", help="Run all simulated experiments, without stopping early.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Another number, other experiments.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated experiments.", min=0)] = 0,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for the table, the picture and all experiments.")] = Path("power"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the table, the figure and all experiments.")] = Path("power"),
+    as_json: JsonOption = False,
 ) -> None:
-    """Simulate experiments of several sizes whose truths are drawn from a pilot, and see how often each would tell.
+    """Estimate statistical power: simulate experiments of several sizes from a pilot and count how often each detects a
+    contrast.
 
-    A run that was stopped, or killed, goes on where it was with the same command.
+    The same command resumes a run that was interrupted or killed.
     """
     speaker = Speaker(as_json)
     with speaker.failures(out, lambda: UNTIL_THEN):
@@ -87,7 +93,7 @@ def power(
             figure.savefig(temporary, dpi=150, format="png")
         plt.close(figure)
         speaker.say(str(found))
-        speaker.say(f"The table: {out / TABLE}; the picture: {out / PICTURE}")
+        speaker.say(f"Table: {out / TABLE}; figure: {out / PICTURE}")
         smallest = found.smallest[["subjects", "steps", "power"]].to_dict("records")
         speaker.result(
             {
@@ -107,5 +113,5 @@ def _numbers(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
-            f"{option} must be whole numbers with commas between, such as 8,16; found {quoted(text)}."
+            f"{option} must be whole numbers separated by commas, such as 8,16; found {quoted(text)}."
         ) from None

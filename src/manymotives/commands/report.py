@@ -17,18 +17,20 @@ def report(
     run: Annotated[
         Path, typer.Argument(help="A run saved by `manymotives fit` or `posterior.save`.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="File for the page.")] = Path("report.html"),
     score: Annotated[
         list[Path] | None,
-        typer.Option(help="Held-out prediction saved by `manymotives compare`; may be given several times."),
+        typer.Option(help="Held-out prediction saved by `manymotives compare`; may be repeated."),
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(help=f"{NEW} Adds a section on what would happen there.", show_default=False),
+        typer.Option(help=f"{NEW} Adds a section on what subjects would do there.", show_default=False),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
 ) -> None:
-    """Write one self-contained HTML page: what each subject wants, how sure that is, and what cannot be known."""
+    """Write a report as one self-contained HTML page: what each subject wants, with its uncertainty, and what choices
+    cannot identify.
+    """
     console = Console()
     with Speaker().failures(out):
         posterior = load(run)

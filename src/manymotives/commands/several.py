@@ -25,7 +25,7 @@ def read_environments(
     for name in names:
         stem = Path(name.split(":", 1)[-1]).stem
         if stem in members:
-            raise InputError(f"two environments are called {quoted(stem)}, by their files. Rename one of the files.")
+            raise InputError(f"two environments are called {quoted(stem)}, after their files. Rename one of the files.")
         members[stem], notes = read(name, terminal)
         said += [f"{stem}: {note}" for note in notes]
     everywhere = {str(state) for each in members.values() for state in each.states}
@@ -42,8 +42,8 @@ def environment_column(present: Sequence[str], environments: Environments, file:
     found = environment_name_column(present, file)
     if found is None:
         raise InputError(
-            f"{file} has no column {quoted(COLUMN)}, which says in which of {listed(environments.names)} a row is: the "
-            "names of the environments' files. Add it."
+            f"{file} has no column {quoted(COLUMN)} that says to which of {listed(environments.names)} each row "
+            "belongs (the names of the environments' files). Add it."
         )
     return found
 

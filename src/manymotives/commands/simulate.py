@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.io.writing import write_table
@@ -27,28 +27,36 @@ class World(StrEnum):
 
 
 def simulate(
-    world: Annotated[World, typer.Argument(help="Where they act.")],
+    world: Annotated[World, typer.Argument(help="The world to simulate.")],
     out: Annotated[Path, typer.Option(help="Folder for the tables.")],
-    subjects: Annotated[int, typer.Option(help="How many.", min=1, max=100_000)] = 10,
-    steps: Annotated[int, typer.Option(help="Choices in an episode.", min=1, max=1_000_000)] = 60,
-    episodes: Annotated[int, typer.Option(help="Episodes of each subject.", min=1, max=100_000)] = 1,
+    subjects: Annotated[int, typer.Option(help="Number of subjects.", min=1, max=100_000)] = 10,
+    steps: Annotated[int, typer.Option(help="Number of choices per episode.", min=1, max=1_000_000)] = 60,
+    episodes: Annotated[int, typer.Option(help="Number of episodes per subject.", min=1, max=100_000)] = 1,
     inverse_temperature: Annotated[
-        float, typer.Option(help="How consistently they act on what they want.", min=0.0)
+        float, typer.Option(help="Inverse temperature: how consistently subjects act on what they want.", min=0.0)
     ] = 5.0,
     concentration: Annotated[
-        float, typer.Option(help="Of the Dirichlet their rewards come from: below 1, each cares for few states.")
+        float,
+        typer.Option(
+            help="Concentration of the Dirichlet distribution of rewards; below 1, each subject wants few states."
+        ),
     ] = 0.3,
     size: Annotated[
         int | None,
-        typer.Option(help="States of a chain (5) or random world (8), side of a grid (3), levels (3).", min=1),
+        typer.Option(
+            help="Number of states of a chain (5) or random world (8), side of a grid (3), levels of a labyrinth (3).",
+            min=1,
+        ),
     ] = None,
-    slip: Annotated[float, typer.Option(help="How often moves go wrong (chain, grid).", min=0.0, max=1.0)] = 0.1,
-    discount: Annotated[float, typer.Option(help="How much the next step counts.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Another number, other subjects.", min=0)] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite tables that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+    slip: Annotated[
+        float, typer.Option(help="Probability that a move goes wrong (chain, grid).", min=0.0, max=1.0)
+    ] = 0.1,
+    discount: Annotated[float, typer.Option(help="Discount factor: the weight of the next step.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing tables.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Simulate subjects with different motives: choices.csv, environment.csv, coordinates.csv, and truth.csv."""
+    """Simulate subjects with different motives; write choices.csv, environment.csv, coordinates.csv and truth.csv."""
     speaker = Speaker(as_json)
     with speaker.failures(out):
         there = [name for name in NAMES if (out / f"{name}.csv").exists()]

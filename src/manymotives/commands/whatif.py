@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manymotives.commands.common import Speaker
+from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.inputs import GYMNASIUM
 from manymotives.commands.several import read_environments
 from manymotives.data.environment import Environment
@@ -21,7 +21,7 @@ from manymotives.io.writing import write_table
 from manymotives.posterior.by_name import own_names
 from manymotives.reporting import report as write_report
 
-NEW = "A table (CSV or Parquet) of the environment after the change; repeat it for several, named by their files."
+NEW = "Table (CSV or Parquet) of the environment after the change; repeat it for several, named after their files."
 
 
 def whatif(
@@ -32,38 +32,38 @@ def whatif(
     reward_added: Annotated[
         list[str] | None,
         typer.Option(
-            help="What is added to a reward, in the units of the model's rewards: `water=1.0` for a state, "
+            help="Amount added to a reward, in the units of the model's rewards: `water=1.0` for a state, "
             "`shop:buy=-0.5` for an action in a state, or a feature's name for its weight; may be repeated.",
             show_default=False,
         ),
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(help="An action that is taken away, `junction:right`; may be repeated.", show_default=False),
+        typer.Option(help="Action to remove, such as `junction:right`; may be repeated.", show_default=False),
     ] = None,
-    discount: Annotated[
-        float | None, typer.Option(help="How much the next step counts after the change, for everybody.")
-    ] = None,
+    discount: Annotated[float | None, typer.Option(help="Discount factor of all subjects after the change.")] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help="A table of the features after the change, where rewards are made of them."),
+        typer.Option(help="Table of the features after the change, if rewards are made of features."),
     ] = None,
     terminal: Annotated[
-        list[str] | None, typer.Option(help="A state of the new environment that ends episodes; may be repeated.")
+        list[str] | None, typer.Option(help="State of the new environment that ends episodes; may be repeated.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A .csv file for the whole table.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the table, such as whatif.csv.", show_default=False)
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Also write the report of the run with a section about this question.")
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    draws: Annotated[int, typer.Option(help="At most so many draws, evenly spaced.")] = 1000,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a table that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")] = False,
+    draws: Annotated[int, typer.Option(help="Largest number of draws to use, evenly spaced.")] = 1000,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """What would subjects do if something changed? Says first whether choices could ever tell.
+    """Predict what subjects would do after a change, and say whether choices can identify the answer.
 
-    The table has the probability of each choice, shares of time in each state, and value: before, after and difference,
-    with intervals, for each subject and for the average of all.
+    The table has the probability of each choice, the share of time in each state, and the value: before, after and
+    their difference, with intervals, for each subject and for the average of all.
     """
     speaker = Speaker(as_json)
     with speaker.failures(out):
@@ -137,11 +137,11 @@ def _check_out(out: Path | None, force: bool) -> None:
     if out is None:
         return
     if out.suffix.lower() != ".csv":
-        raise InputError(f"the table is a CSV file: call it {quoted(out.with_suffix('.csv').name)}, not {out.name!r}.")
+        raise InputError(f"the table is a CSV file: name it {quoted(out.with_suffix('.csv').name)}, not {out.name!r}.")
     if not out.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Make it first.")
+        raise InputError(f"there is no folder {str(out.parent)!r} to write to. Create it first.")
     if out.exists() and not force:
-        raise InputError(f"{out} is there already. Overwrite it with --force, or choose another place.")
+        raise InputError(f"{out} already exists. Overwrite it with --force, or choose another place.")
 
 
 def _amounts(texts: Sequence[str], place: Environment, posterior: Any) -> dict[Any, float]:

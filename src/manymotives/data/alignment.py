@@ -73,7 +73,7 @@ def order_of(
     texts = set(map(str, wanted))
     hint = ""
     if any(each is not None and set(map(str, each)) == texts for each in others):
-        hint = " Another axis has these labels: transpose it."
+        hint = " Another axis has these labels; transpose the array."
     unknown = [label for label in labels if str(label) not in texts]
     if unknown:
         found = unknown_names(unknown, wanted, name)
@@ -81,7 +81,7 @@ def order_of(
         missing = next(label for label in wanted if str(label) not in set(map(str, labels)))
         found = f"the {name} {quoted(missing)} has no label."
     raise InputError(
-        f"{what}: {found}{hint} Label every {name} as the environment does, or give numbers without labels "
+        f"{what}: {found}{hint} Use the environment's names as labels, or give numbers without labels "
         "(.to_numpy()) in its order."
     )
 
@@ -115,7 +115,7 @@ def _cells(frame: Any) -> np.ndarray:
         return np.asarray(frame.to_numpy())
     except (pyarrow.ArrowException, ValueError, OverflowError):  # such as times that no calendar has
         raise InputError(
-            "a data frame has a column of a type that cannot be read as numbers. Make it one of Float64."
+            "a data frame has a column of a type that cannot be read as numbers. Convert it to Float64."
         ) from None
 
 

@@ -11,14 +11,14 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy import stats
 
-from manymotives.data.belief_rows import dirichlet_rows, possible_rows
+from manymotives.data.belief_parts import parts_of_demonstrations, parts_of_table
+from manymotives.data.belief_rows import dirichlet_rows
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
-from manymotives.data.labels import Label, index_of, indices_of
-from manymotives.data.steps import NONE
-from manymotives.data.tables import Column, column_name, columns_of, numbers_in
+from manymotives.data.labels import Label
+from manymotives.data.tables import Column
 from manymotives.data.transitions import handy
-from manymotives.errors import InputError, RowError, quoted
+from manymotives.errors import InputError, quoted
 from manymotives.families import log_gammas
 
 SELDOM = 5  # times seen, below which the prior still matters
@@ -98,45 +98,28 @@ class DynamicsBelief:
         Actions exist where somebody took them; states where nobody did anything are terminal. Unless `possible` says
         otherwise, a state may be followed by whatever was seen to follow it, after any action; and by anything at all
         if nothing was. Episodes begin where they were seen to.
+
+        Parameters
+        ----------
+        demonstrations
+            What everybody did.
+        discount
+            γ in [0, 1).
+        prior
+            Added to each pair of state and action, spread evenly over the moves that are possible.
+        possible
+            Boolean [S, A, S] (or sparse [S·A, S]): which moves can happen.
+        terminal
+            Names of states that end an episode.
+        start
+            Where episodes begin. None: where they were seen to.
+
+        Returns
+        -------
+        DynamicsBelief
+            After these demonstrations.
         """
-        states, actions = demonstrations.states, demonstrations.actions
-        size, width = len(states), len(actions)
-        counts = demonstrations.transition_counts().astype(float)
-        taken = demonstrations.action != NONE
-        available = np.zeros((size, width), dtype=bool)
-        available[demonstrations.state[taken], demonstrations.action[taken]] = True
-        ends = np.zeros(size, dtype=bool)
-        ends[[index_of(name, states, "state") for name in terminal]] = True
-        wrong = np.flatnonzero(ends & available.any(axis=1))
-        if wrong.size:
-            raise InputError(
-                f"state {quoted(states[wrong[0]])} is said to be terminal, but choices are made in it. Leave it "
-                "out of the terminal states, or leave the action empty there."
-            )
-        ends |= ~available.any(axis=1)
-        if possible is None:
-            moves = counts.tocoo()
-            follows = (
-                sp.csr_array((np.ones(moves.nnz), (moves.row // width, moves.col)), shape=(size, size)).toarray() > 0
-            )
-            follows[~follows.any(axis=1)] = True
-            possible = np.broadcast_to(follows[:, None], (size, width, size))
-        moves_of_taken = possible_rows(possible, states, actions).multiply(available.reshape(-1, 1))
-        if start is None:
-            first = np.append(True, np.diff(demonstrations.episode) != 0)
-            start = np.bincount(demonstrations.state[first], minlength=size).astype(float)
-            start[ends] = 0
-            start = start / start.sum() if start.sum() else None
-        return cls(
-            counts,
-            discount=discount,
-            prior=prior,
-            possible=sp.csr_array(moves_of_taken),
-            states=states,
-            actions=actions,
-            terminal=[states[s] for s in np.flatnonzero(ends)],
-            start=start,
-        )
+        return cls(**parts_of_demonstrations(demonstrations, possible, terminal, start), discount=discount, prior=prior)
 
     @classmethod
     def from_frame(
@@ -154,43 +137,44 @@ class DynamicsBelief:
         """From a long table, one row for each move that can happen and its count; counts need not be whole.
 
         Moves and actions without a row are impossible. States after which nothing is listed are terminal.
-        `prior` is added to each pair of state and action, spread evenly over the moves listed.
+
+        Parameters
+        ----------
+        frame
+            The table.
+        discount
+            γ in [0, 1).
+        state, action, next_state, count
+            Column names.
+        prior
+            Added to each pair of state and action, spread evenly over the moves listed.
+        start
+            As for `Environment`.
+
+        Returns
+        -------
+        DynamicsBelief
+            With the names of the table.
         """
-        wanted: dict[str, Column] = {"state": state, "action": action, "next_state": next_state, "count": count}
-        table = columns_of(frame, wanted, "the table of counts").dropna(how="all")
-        for word, column in wanted.items():
-            holes = np.flatnonzero(table[word].isna())
-            if holes.size:
-                row = table.index[holes[0]]
-                raise RowError(f"column {quoted(column_name(column))}, ", (row,), ": this cell is empty. Fill it in.")
-        numbers = numbers_in(table["count"])
-        if not np.isfinite(numbers).all():
-            at = int(np.flatnonzero(~np.isfinite(numbers))[0])
-            raise InputError(
-                f"column {quoted(count)}: {quoted(table['count'].iloc[at])} is not a number. Counts are, such as 12."
-            )
-        states = list(dict.fromkeys([*table["state"], *table["next_state"]]))
-        actions = list(dict.fromkeys(table["action"]))
-        size, width = len(states), len(actions)
-        here = indices_of(table["state"], states, "state", column_name(state))
-        act = indices_of(table["action"], actions, "action", column_name(action))
-        there = indices_of(table["next_state"], states, "state", column_name(next_state))
-        shape = (size * width, size)
-        listed = sp.csr_array((np.ones(len(table)), (here * width + act, there)), shape=shape)
-        return cls(
-            sp.csr_array((numbers, (here * width + act, there)), shape=shape),
-            discount=discount,
-            prior=prior,
-            possible=listed > 0,
-            states=states,
-            actions=actions,
-            terminal=[states[s] for s in np.flatnonzero(~np.isin(np.arange(size), here))],
-            start=start,
-        )
+        columns: dict[str, Column] = {"state": state, "action": action, "next_state": next_state, "count": count}
+        return cls(**parts_of_table(frame, columns), discount=discount, prior=prior, start=start)
 
     @classmethod
     def around(cls, environment: Environment, weight: float) -> "DynamicsBelief":
-        """As if an environment were known from so many observations of each state and action."""
+        """As if an environment were known from so many observations of each state and action.
+
+        Parameters
+        ----------
+        environment
+            The mean of the belief.
+        weight
+            How many observations of each pair of state and action.
+
+        Returns
+        -------
+        DynamicsBelief
+            With these counts.
+        """
         if not (np.isfinite(weight) and weight > 0):
             raise InputError(f"weight must be a positive number of observations; found {quoted(weight)}.")
         concentration = sp.csr_array(environment.matrix * float(weight))
@@ -206,7 +190,18 @@ class DynamicsBelief:
         return made
 
     def after(self, demonstrations: Demonstrations) -> "DynamicsBelief":
-        """The belief of somebody who has seen these as well: their transitions are added to the counts."""
+        """The belief of somebody who has seen these as well: their transitions are added to the counts.
+
+        Parameters
+        ----------
+        demonstrations
+            What was seen.
+
+        Returns
+        -------
+        DynamicsBelief
+            A new one.
+        """
         known = self.mean
         if demonstrations.states != known.states or demonstrations.actions != known.actions:
             raise InputError(
@@ -262,13 +257,37 @@ class DynamicsBelief:
         return self._like(sp.csr_array((probabilities, known.indices, known.indptr), shape=known.shape))
 
     def sample(self, count: int, seed: int = 0) -> list[Environment]:
-        """Environments that may be the true one."""
+        """Environments that may be the true one.
+
+        Parameters
+        ----------
+        count
+            How many.
+        seed
+            Another number, other environments.
+
+        Returns
+        -------
+        list of Environment
+            Independent draws.
+        """
         if count < 1:
             raise InputError(f"count must be at least 1; found {count}.")
         return [self.environment(each) for each in self.draws(count, np.random.default_rng(seed))]
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it."""
+        """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each move.
+        """
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {quoted(level)}.")
         known, index = self.mean, self.transition_index
@@ -310,13 +329,13 @@ class DynamicsBelief:
         seen = self.seen.reshape(known.available.shape)
         never, seldom = known.available & (seen == 0), known.available & (seen > 0) & (seen < SELDOM)
         for which, words in (
-            (never, "was never seen: what it leads to is the prior's guess"),
-            (seldom, f"was seen fewer than {SELDOM} times: the prior has a say in what it leads to"),
+            (never, "was never observed, so its next states are determined by the prior alone"),
+            (seldom, f"was observed fewer than {SELDOM} times, so the prior influences its next states"),
         ):
             if which.any():
                 state, action = np.argwhere(which)[0]
                 said.append(
-                    f"{which.sum()} of {known.available.sum()} pairs of state and action, such as "
+                    f"{which.sum()} of {known.available.sum()} state-action pairs, such as "
                     f"{quoted(known.actions[action])} in {quoted(known.states[state])}: each {words}."
                 )
         arrived = np.zeros(known.num_states, dtype=bool)
@@ -326,8 +345,8 @@ class DynamicsBelief:
         if lost.size:
             more = f" and {lost.size - 1} more" if lost.size > 1 else ""
             said.append(
-                f"state {quoted(known.states[lost[0]])}{more} cannot be reached: what it is worth to anybody is "
-                "not told."
+                f"state {quoted(known.states[lost[0]])}{more} cannot be reached, so choices say nothing about its "
+                "reward."
             )
         return tuple(said)
 
@@ -336,8 +355,8 @@ class DynamicsBelief:
         uncertain = int((np.diff(self.concentration.indptr) > 1).sum())
         return (
             f"DynamicsBelief({known.num_states} states, {known.num_actions} actions, discount {known.discount:g}; "
-            f"what follows is uncertain for {uncertain} of {known.available.sum()} pairs of state and action, "
-            f"{self.seen.sum():g} transitions seen)" + "".join(f"\n  ! {warning}" for warning in self.warnings)
+            f"next states are uncertain for {uncertain} of {known.available.sum()} state-action pairs, "
+            f"{self.seen.sum():g} transitions observed)" + "".join(f"\n  ! {warning}" for warning in self.warnings)
         )
 
     # ---- inside --------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def dirichlet_rows(
         here, act = divmod(row, num_actions)
         raise InputError(
             f"state {_name(states, here)} with action {_name(actions, act)} was followed by "
-            f"{_name(states, there)}, which is said to be impossible."
+            f"{_name(states, there)}, which is declared impossible."
         )
     concentration = sp.csr_array(rows + expected)
     concentration.eliminate_zeros()
@@ -54,8 +54,8 @@ def dirichlet_rows(
     if empty.size:
         here, act = divmod(int(empty[0]), num_actions)
         raise InputError(
-            f"nothing is known or thought of state {_name(states, here)} with action {_name(actions, act)}: its "
-            "counts and its prior are 0. Give prior counts, or say possible=… where actions do not exist."
+            f"state {_name(states, here)} with action {_name(actions, act)} has neither counts nor a prior: both "
+            "are 0. Give prior counts, or use possible=… to say which actions exist."
         )
     return rows, concentration, exists
 

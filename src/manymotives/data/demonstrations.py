@@ -12,8 +12,9 @@ from jaxtyping import Bool, Int
 
 from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments
-from manymotives.data.labels import Label, checked_labels, indices_of
-from manymotives.data.steps import NONE, check_choices, linked_steps, ordered_steps
+from manymotives.data.labels import Label, checked_labels, indices_of, sorted_labels
+from manymotives.data.lists import table_of_lists
+from manymotives.data.steps import NONE, check_choices, distinct_pairs, linked_steps, ordered_steps
 from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of
 from manymotives.data.union_rows import (
     columns_present,
@@ -32,6 +33,25 @@ class Demonstrations:
     Rows are sorted by task, episode and step, so what came before a choice is what stands above it. `action` is −1
     in a state without a recorded action (often an episode's last); `next_state` is −1 where it is not known: at
     an end, before a gap.
+
+    Attributes
+    ----------
+    tasks, states, actions
+        Names.
+    episodes
+        The user's name of each episode; episodes of different tasks may share one.
+    task, state, action
+        [rows] indices into these names.
+    episode
+        [rows] indices into `episodes`, different for every episode of every task.
+    step
+        [rows] the user's own numbers or times.
+    next_state
+        [rows] indices of states.
+    follows
+        [rows] whether a row is the very next step after the row above it.
+    warnings
+        What a careful reader of the data would want to know.
     """
 
     tasks: tuple[Label, ...]
@@ -83,6 +103,11 @@ class Demonstrations:
         environment
             Of several environments, the column that says in which of them a row is; "environment" where there is one.
             An episode ends where the environment changes. (The environment itself may also be given by this word.)
+
+        Returns
+        -------
+        Demonstrations
+            Checked, sorted and linked.
         """
         known, where_column = environment_and_column(environments, environment, columns_present(frame))
         several = known if isinstance(known, Environments) else None
@@ -103,8 +128,8 @@ class Demonstrations:
                 raise RowError(f"column {quoted(column_name(wanted[word]))} is empty in ", (row,), ". Fill it in.")
         if known is None:
             seen = [table["state"]] + ([table["next_state"]] if "next_state" in table else [])
-            states = _sorted_labels(pd.concat(seen))
-            actions = _sorted_labels(table["action"])
+            states = sorted_labels(pd.concat(seen))
+            actions = sorted_labels(table["action"])
         else:
             states, actions = known.states, known.actions
         where = None if several is None else environment_of_rows(table, several, where_column)
@@ -153,48 +178,24 @@ class Demonstrations:
     ) -> "Demonstrations":
         """Demonstrations from (states, actions) pairs of any lengths, by name; a last state may lack its action.
 
-        `tasks` names the task of each trajectory; trajectories of one task are its episodes. Without it
-        every trajectory is a task of its own. Of several environments, `environments` names that of each trajectory.
+        Parameters
+        ----------
+        trajectories
+            (states, actions) pairs.
+        environment
+            As `environments` for `from_frame`.
+        tasks
+            The task of each trajectory; trajectories of one task are its episodes. None: every trajectory is a task of
+            its own.
+        environments
+            Of several environments, the name of that of each trajectory.
+
+        Returns
+        -------
+        Demonstrations
+            Checked and linked.
         """
-        if len(trajectories) == 0:
-            raise InputError("there are no trajectories.")
-        owners = tuple(range(len(trajectories))) if tasks is None else tuple(tasks)
-        if len(owners) != len(trajectories):
-            raise InputError(
-                f"tasks must name the task of each trajectory; found {len(owners)} for {len(trajectories)}."
-            )
-        if environments is not None and len(environments) != len(trajectories):
-            raise InputError(
-                f"environments must name the environment of each trajectory; found {len(environments)} for "
-                f"{len(trajectories)}."
-            )
-        columns: dict[str, list[Any]] = {
-            "task": [],
-            "episode": [],
-            "step": [],
-            "state": [],
-            "action": [],
-        } | ({} if environments is None else {"environment": []})
-        told: dict[Label, int] = {}
-        for number, (owner, trajectory) in enumerate(zip(owners, trajectories)):
-            visited, taken = map(list, trajectory)
-            if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
-                raise InputError(
-                    f"trajectory {number} has states: {len(visited)}, actions: {len(taken)}. Give one action for each "
-                    "state, or one fewer where the last state has none."
-                )
-            episode = told[owner] = told.get(owner, -1) + 1
-            columns["task"] += [owner] * len(visited)
-            columns["episode"] += [episode] * len(visited)
-            columns["step"] += range(len(visited))
-            columns["state"] += visited
-            if environments is not None:
-                columns["environment"] += [environments[number]] * len(visited)
-            columns["action"] += taken + [None] * (len(visited) - len(taken))
-        # object columns keep every label as it was given: None must not turn whole numbers into floats
-        frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(
-            {"episode": int, "step": int}
-        )
+        frame = table_of_lists(trajectories, tasks, environments)
         return cls.from_frame(frame, environment, episode="episode", step="step")
 
     # ---- counts --------------------------------------------------------------------------------------------
@@ -215,7 +216,18 @@ class Demonstrations:
         return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
 
     def transition_counts(self, task: Label | None = None) -> sp.csr_array:
-        """How often each next state followed: a sparse matrix [S·A, S], row s·A + a; of one task, or of all."""
+        """How often each next state followed each state and action.
+
+        Parameters
+        ----------
+        task
+            Its name. None: all tasks together.
+
+        Returns
+        -------
+        csr_array
+            [S·A, S], row s·A + a.
+        """
         used = (self.action != NONE) & (self.next_state != NONE)
         if task is not None:
             if task not in self.tasks:
@@ -243,7 +255,18 @@ class Demonstrations:
     # ---- out again -----------------------------------------------------------------------------------------
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """One row a step, by name, in order of task, episode and step: the inverse of `from_frame`."""
+        """One row a step, by name, in order of task, episode and step: the inverse of `from_frame`.
+
+        Parameters
+        ----------
+        backend
+            "pandas", "polars" or "pyarrow".
+
+        Returns
+        -------
+        DataFrame
+            Of that library.
+        """
 
         def named(index: np.ndarray, names: tuple[Label, ...]) -> list[Label | None]:
             return [None if i == NONE else names[i] for i in index.tolist()]
@@ -261,7 +284,13 @@ class Demonstrations:
         )
 
     def pooled(self) -> "Demonstrations":
-        """The same choices as if one task, "all", had made them; episodes are named by their task and their name."""
+        """The same choices as if one task, "all", had made them; episodes are named by their task and their name.
+
+        Returns
+        -------
+        Demonstrations
+            Of one task.
+        """
         first = np.append(True, np.diff(self.episode) != 0)
         owners = [self.tasks[task] for task in self.task[first]]
         episodes = tuple(f"{owner}, {name}" for owner, name in zip(owners, self.episodes))
@@ -271,6 +300,11 @@ class Demonstrations:
         """The same choices with each episode as a task of its own, such as "mouse 3, episode 2".
 
         A task with a single episode keeps its name.
+
+        Returns
+        -------
+        Demonstrations
+            With as many tasks as episodes.
         """
         first = np.append(True, np.diff(self.episode) != 0)
         owners = self.task[first]
@@ -285,35 +319,46 @@ class Demonstrations:
         return replace(self, tasks=labels, task=episode, episode=episode, episodes=tuple(names))
 
     def with_memory(self, environment: Environment) -> "Demonstrations":
-        """The same choices in an environment made by `Environment.with_memory`: states become pairs."""
+        """The same choices in an environment made by `Environment.with_memory`: states become pairs.
+
+        Parameters
+        ----------
+        environment
+            Made by `Environment.with_memory`.
+
+        Returns
+        -------
+        Demonstrations
+            Whose states are pairs.
+        """
         if environment.pairs is None:
-            raise InputError("this environment has no memory: make one with environment.with_memory().")
+            raise InputError("this environment has no memory: create one that has with environment.with_memory().")
         names = [*map(str, self.states), ""]  # the last one's number is NONE
         known = environment.pairs.max() < len(self.states) and environment.actions == self.actions
         if not known or environment.states != tuple(f"{names[p]}→{names[s]}" for p, s in environment.pairs.tolist()):
             raise InputError(
-                "these demonstrations have other states or actions than the environment was made from. Read them with "
-                "that environment: Demonstrations.from_frame(..., environment)."
+                "these demonstrations have different states or actions from those of the original environment. "
+                "Read them with that environment: Demonstrations.from_frame(..., environment)."
             )
         previous = np.where(self.follows, np.roll(self.state, 1), NONE)
         number = {(int(p), int(s)): index for index, (p, s) in enumerate(environment.pairs)}
-        distinct, where = _distinct_pairs(previous, self.state)
+        distinct, where = distinct_pairs(previous, self.state)
         unknown = [(p, s) for p, s in distinct.tolist() if (p, s) not in number]
         if unknown:
             p, s = unknown[0]
             if p == NONE:
                 raise InputError(
-                    f"state {quoted(self.states[s])} comes without a previous one in the data, which this "
-                    "environment does not foresee. Name it in with_memory(firsts=...)."
+                    f"state {quoted(self.states[s])} occurs in the data without a previous state, which this "
+                    "environment does not allow. Name it in with_memory(firsts=...)."
                 )
             raise InputError(
-                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, but cannot in "
-                "this environment."
+                f"state {quoted(self.states[s])} follows {quoted(self.states[p])} in the data, which is "
+                "impossible in this environment."
             )
         state = np.array([number[p, s] for p, s in distinct.tolist()])[where]
         continues = np.append(self.follows[1:], False)
         # the pair that comes next: the next row's where there is one, else (this state, what followed)
-        moves, which = _distinct_pairs(self.state, self.next_state)
+        moves, which = distinct_pairs(self.state, self.next_state)
         after = np.array([number.get((s, t), NONE) for s, t in moves.tolist()])[which]
         next_state = np.where(continues, np.roll(state, -1), after)
         return replace(self, states=environment.states, state=state, next_state=next_state)
@@ -344,24 +389,7 @@ class Demonstrations:
         return replace(self, warnings=(*self.warnings, warning))
 
 
-def _distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
-    size = int(second.max()) + 2
-    keys, where = np.unique(
-        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
-    )  # as one number: fast
-    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()
-
-
 def _codes(column: pd.Series) -> tuple[np.ndarray, tuple[Label, ...]]:
     """Numbers for the values of a column, in order of first appearance, and the values."""
     codes, names = pd.factorize(column)
     return codes, checked_labels(list(names), len(names), "task")
-
-
-def _sorted_labels(column: pd.Series) -> tuple[Label, ...]:
-    names = checked_labels(list(pd.unique(column.dropna())), column.nunique(), "name")
-    try:
-        return tuple(sorted(names))  # type: ignore[type-var]
-    except TypeError:  # names of several types have no order of their own
-        return tuple(sorted(names, key=str))

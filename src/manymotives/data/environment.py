@@ -11,7 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from manymotives.data.alignment import aligned, aligned_numbers, is_labelled, labelled
+from manymotives.data.alignment import aligned
+from manymotives.data.environment_checks import (
+    checked_coordinates,
+    checked_discount,
+    checked_own_reward,
+    checked_start,
+)
 from manymotives.data.environment_table import check_moves
 from manymotives.data.labels import Label, checked_labels, index_of, indices_of
 from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of, numbers_in
@@ -33,6 +39,8 @@ DENSE_BYTES = 2 * 2**30  # a dense [S, A, S] array past this is refused, not att
 class Environment:
     """A controlled Markov process with its discount, start distribution and names.
 
+    `with_coordinates` says where to draw the states.
+
     Parameters
     ----------
     transitions
@@ -52,8 +60,6 @@ class Environment:
         every state that is not terminal, equally).
     reward
         The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
-
-    `with_coordinates` says where to draw the states.
     """
 
     transitions: Float[np.ndarray, "S A S"] | sp.csr_array
@@ -94,13 +100,13 @@ class Environment:
         sparse = sp.issparse(transitions)
         freeze = object.__setattr__
         freeze(self, "transitions", rows if sparse else rows.reshape(num_states, num_actions, num_states))
-        freeze(self, "discount", _checked_discount(discount))
+        freeze(self, "discount", checked_discount(discount))
         freeze(self, "states", state_names)
         freeze(self, "actions", action_names)
         freeze(self, "available", read_only(exists))
         freeze(self, "is_terminal", read_only(is_terminal))
-        freeze(self, "start", _checked_start(start, is_terminal, state_names))
-        freeze(self, "reward", _checked_own_reward(reward, state_names, action_names))
+        freeze(self, "start", checked_start(start, is_terminal, state_names))
+        freeze(self, "reward", checked_own_reward(reward, state_names, action_names))
         freeze(self, "coordinates", None)
         freeze(self, "warnings", ())
         freeze(self, "pairs", None)
@@ -124,6 +130,24 @@ class Environment:
 
         Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
         state terminal; so does `terminal`. States and actions are in the order in which they first appear.
+
+        Parameters
+        ----------
+        frame
+            The table, from pandas, polars, pyarrow, …
+        discount
+            γ in [0, 1).
+        state, action, next_state, probability
+            Column names; several, such as `state=["room", "hour"]`, are read as one.
+        terminal
+            Names of states that end an episode.
+        start
+            Where episodes begin, as for `Environment`.
+
+        Returns
+        -------
+        Environment
+            With the names of the table.
         """
         wanted: dict[str, Column] = {
             "state": state,
@@ -156,8 +180,8 @@ class Environment:
         actions = list(dict.fromkeys(moves["action"]))
         if not actions:
             raise InputError(
-                "the environment table has no actions: every row only declares a terminal state. Write one row for "
-                "each move."
+                "the environment table has no actions: every row declares a terminal state. Write one row for "
+                "each possible transition."
             )
         here = indices_of(moves["state"], states, "state", column_name(state))
         act = indices_of(moves["action"], actions, "action", column_name(action))
@@ -182,7 +206,18 @@ class Environment:
         )
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """The long table of this environment: `from_frame` reads it back."""
+        """The long table of this environment: `from_frame` reads it back.
+
+        Parameters
+        ----------
+        backend
+            "pandas", "polars" or "pyarrow".
+
+        Returns
+        -------
+        DataFrame
+            Of that library.
+        """
         entries = self.matrix.tocoo()
         kept = np.flatnonzero(entries.data > 0)
         kept = kept[np.lexsort((entries.col[kept], entries.row[kept]))]
@@ -248,6 +283,11 @@ class Environment:
         ----------
         firsts
             States that may have no previous one; where episodes can start is always among them. None: all.
+
+        Returns
+        -------
+        Environment
+            With a state for each pair.
         """
         moves = self.matrix.tocoo()
         possible = moves.data > 0
@@ -283,9 +323,20 @@ class Environment:
         return remembering.paired(pairs)
 
     def with_discount(self, discount: float) -> "Environment":
-        """The same environment, in which the next step counts this much."""
+        """The same environment, in which the next step counts this much.
+
+        Parameters
+        ----------
+        discount
+            γ in [0, 1).
+
+        Returns
+        -------
+        Environment
+            A copy.
+        """
         known = copy(self)
-        object.__setattr__(known, "discount", _checked_discount(discount))
+        object.__setattr__(known, "discount", checked_discount(discount))
         return known
 
     def paired(self, pairs: Int[np.ndarray, "S 2"]) -> "Environment":
@@ -295,7 +346,18 @@ class Environment:
         return known
 
     def with_coordinates(self, coordinates: Any) -> "Environment":
-        """The same environment, drawn with each state at its (x, y): an array [S, 2], or a mapping from names."""
+        """The same environment, drawn with each state at its (x, y).
+
+        Parameters
+        ----------
+        coordinates
+            An array [S, 2], or a mapping from names of states.
+
+        Returns
+        -------
+        Environment
+            A copy.
+        """
         if isinstance(coordinates, Mapping):
             missing = [name for name in self.states if name not in coordinates]
             if missing:
@@ -303,7 +365,7 @@ class Environment:
                 raise InputError(f"state {quoted(missing[0])}{more} has no coordinates. Give every state its x and y.")
             coordinates = [coordinates[name] for name in self.states]
         other = copy(self)
-        object.__setattr__(other, "coordinates", _checked_coordinates(coordinates, self.states))
+        object.__setattr__(other, "coordinates", checked_coordinates(coordinates, self.states))
         return other
 
     def with_warnings(self, warnings: Sequence[str]) -> "Environment":
@@ -321,64 +383,3 @@ class Environment:
             f"discount {self.discount:g}, {form} transitions{own})"
             + "".join(f"\n  ! {warning}" for warning in self.warnings)
         )
-
-
-# ---- checks, in the order in which the constructor makes them ----------------------------------------------
-
-
-def _checked_discount(discount: float) -> float:
-    if not (isinstance(discount, (int, float, np.number)) and 0 <= discount < 1):
-        raise InputError(
-            f"discount must be at least 0 and below 1; found {quoted(discount)}. For those who look far ahead: 0.99."
-        )
-    return float(discount)
-
-
-def _checked_start(start: Any, is_terminal: np.ndarray, states: tuple[Label, ...]) -> np.ndarray:
-    if start is None:
-        if is_terminal.all():
-            raise InputError("every state is terminal: nothing can ever be chosen.")
-        return read_only(~is_terminal / (~is_terminal).sum())
-    if isinstance(start, Mapping):
-        probabilities = np.zeros(len(states))
-        for name, probability in start.items():
-            probabilities[index_of(name, states, "state")] = probability
-    else:
-        probabilities = aligned_numbers(start, "start", state=states)
-    if probabilities.shape != (len(states),):
-        raise InputError(
-            f"start must have one probability for each of the {len(states)} states; found the shape "
-            f"{list(probabilities.shape)}."
-        )
-    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
-        raise InputError("start contains a probability that is negative or not finite.")
-    if abs(probabilities.sum() - 1) > ROW_SUM_TOLERANCE:
-        raise InputError(f"start sums to {probabilities.sum():.10g}, not 1.")
-    return read_only(probabilities / probabilities.sum())
-
-
-def _checked_own_reward(reward: Any, states: tuple[Label, ...], actions: tuple[Label, ...]) -> np.ndarray | None:
-    if reward is None:
-        return None
-    on_pairs = len(labelled(reward).labels) == 2 if is_labelled(reward) else np.ndim(reward) == 2
-    axes = {"state": states} | ({"action": actions} if on_pairs else {})
-    values = aligned_numbers(reward, "reward", **axes)
-    num_states, num_actions = len(states), len(actions)
-    if values.shape not in ((num_states,), (num_states, num_actions)):
-        raise InputError(
-            f"reward must have the shape [{num_states}] (states) or [{num_states}, {num_actions}] (states, "
-            f"actions); found {list(values.shape)}."
-        )
-    if not np.isfinite(values).all():
-        raise InputError("reward contains a value that is not finite.")
-    return read_only(values)
-
-
-def _checked_coordinates(coordinates: Any, states: tuple[Label, ...]) -> np.ndarray:
-    positions = aligned_numbers(coordinates, "coordinates", state=states, axis=("x", "y"))
-    num_states = len(states)
-    if positions.shape != (num_states, 2) or not np.isfinite(positions).all():
-        raise InputError(
-            f"coordinates must be finite numbers of shape [{num_states}, 2]; found {list(positions.shape)}."
-        )
-    return read_only(positions)

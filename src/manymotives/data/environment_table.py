@@ -38,7 +38,9 @@ def check_moves(
     wrong = np.flatnonzero(used & ~((probabilities >= 0) & np.isfinite(probabilities)))
     if wrong.size:
         raise RowError(
-            column, (rows[wrong[0]],), f": {probabilities[wrong[0]]:g} is no probability. Write a number from 0 to 1."
+            column,
+            (rows[wrong[0]],),
+            f": {probabilities[wrong[0]]:g} is not a probability. Write a number from 0 to 1.",
         )
     _check_sums(moves, here * (act.max() + 1) + act, probabilities, used, column)
 
@@ -66,15 +68,15 @@ def _check_sums(
         return
     together = np.flatnonzero(codes == codes[off[0]])
     more = len(np.unique(codes[off])) - 1
-    others = f" ({more} more {'is' if more == 1 else 'are'} off as well)" if more else ""
+    others = f" ({more} more {'does' if more == 1 else 'do'} not sum to 1 either)" if more else ""
     beyond = f" and {len(together) - SHOWN} more" if len(together) > SHOWN else ""
     each = "the probability" if len(together) == 1 else "the probabilities"
     raise RowError(
         column,
         moves.index[together[:SHOWN]].tolist(),
         f"{beyond}: {each} of {_move(moves, off[0])} sum{'s' if len(together) == 1 else ''} to "
-        f"{sums[codes[off[0]]]:.10g}, not 1{others}. Correct {'it' if len(together) == 1 else 'them'}, or add the next "
-        "state that is missing.",
+        f"{sums[codes[off[0]]]:.10g}, not 1{others}. Correct {'it' if len(together) == 1 else 'them'}, or add the "
+        "missing next state.",
     )
 
 

@@ -140,7 +140,8 @@ class Environments(Environment):
         """A warning for each environment in which nobody was, from visits [S]."""
         counts = np.bincount(self.member, weights=np.asarray(visits, dtype=float), minlength=len(self.names))
         return tuple(
-            f"nobody was seen in environment {quoted(name)}: what is said of it follows from the others alone."
+            f"there are no choices in environment {quoted(name)}: results for it follow from the other "
+            "environments alone."
             for name, count in zip(self.names, counts)
             if count == 0
         )
@@ -154,7 +155,7 @@ class Environments(Environment):
 
     def with_memory(self, firsts: Sequence[Label] | None = None) -> Environment:
         raise InputError(
-            "several environments cannot be given memory yet. Give it to one environment, or leave it out."
+            "memory is not available for several environments yet. Use a single environment, or leave out the memory."
         )
 
     def __repr__(self) -> str:
@@ -173,21 +174,22 @@ def _checked_members(members: Any) -> tuple[tuple[Label, ...], tuple[Environment
     if not isinstance(members, Mapping) or not members:
         found = "an empty mapping" if isinstance(members, Mapping) else type(members).__name__
         raise InputError(
-            f'several environments are given by name, such as {{"maze A": a, "maze B": b}}; found {found}.'
+            f'several environments must be given by name, such as {{"maze A": a, "maze B": b}}; found {found}.'
         )
     for name, each in members.items():
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise InputError(f"names of environments must be text or whole numbers; found {quoted(name)}.")
         if isinstance(each, Environments) or not isinstance(each, Environment):
             beliefs = type(each).__name__ == "DynamicsBelief"
-            cure = " Where several are not known, take their means (belief.mean)." if beliefs else ""
+            cure = " For unknown environments, use their means (belief.mean)." if beliefs else ""
             raise InputError(f"environment {quoted(name)} must be mm.Environment; found {type(each).__name__}.{cure}")
     names, parts = tuple(members), tuple(members.values())
     for name, each in zip(names, parts):
         if each.discount != parts[0].discount:
             raise InputError(
                 f"environment {quoted(names[0])} has the discount {parts[0].discount:g} and {quoted(name)} has "
-                f"{each.discount:g}: one reward means different things under each. Give all of them the same."
+                f"{each.discount:g}, under which the same reward has different meanings. Give all of them the "
+                "same discount."
             )
     return names, parts
 

@@ -15,7 +15,7 @@ from manymotives.data.transitions import handy
 from manymotives.errors import InputError, quoted
 
 ESTIMATED = "the environment was estimated from these data"  # how its warning begins, wherever it goes …
-LEFT_OUT = "choices are left out, because nothing tells what they lead to"  # … and what that of its choices has
+LEFT_OUT = "choices are left out, because it is not known where they lead"  # … and what that of its choices has
 SELDOM = 5  # times seen, below which a frequency says little about a probability
 
 
@@ -38,18 +38,25 @@ def estimate_environment(
 
     Parameters
     ----------
+    demonstrations
+        What everybody did.
     discount
         γ: data do not tell it.
     terminal
         States known to end an episode.
+
+    Returns
+    -------
+    Estimate
+        `environment`, and the `demonstrations` that it can explain.
     """
     states, actions = demonstrations.states, demonstrations.actions
     counts = demonstrations.transition_counts()
     seen = np.asarray(counts.sum(axis=1)).ravel()
     if seen.sum() == 0:
         raise InputError(
-            "no choice is followed by a known state, so no environment can be estimated. Give next states or longer "
-            "episodes, or the environment itself."
+            "no choice is followed by a known state, so the environment cannot be estimated. Give next states, "
+            "longer episodes, or the environment itself."
         )
     ends = np.zeros(len(states), dtype=bool)
     ends[[index_of(name, states, "state") for name in terminal]] = True
@@ -58,8 +65,8 @@ def estimate_environment(
     if wrong.size:
         where = states[demonstrations.state[wrong[0]]]
         raise InputError(
-            f"state {quoted(where)} is said to be terminal, but {wrong.size} choices are made in it. Leave it "
-            "out of the terminal states, or leave the action empty there."
+            f"state {quoted(where)} is declared terminal, but {wrong.size} choices are made in it. Leave it out "
+            "of the terminal states, or leave the action empty there."
         )
     available = seen.reshape(len(states), len(actions)) > 0
     ends |= ~available.any(axis=1)
@@ -118,9 +125,9 @@ def _about(seen: np.ndarray, states: tuple[Label, ...], ends: np.ndarray) -> str
     last = ""
     if ends.any():
         names = ", ".join(quoted(states[s]) for s in np.flatnonzero(ends)[:3]) + (", …" if ends.sum() > 3 else "")
-        last = f"; {ends.sum()} states after which nothing was seen are taken as terminal ({names})"
+        last = f"; {ends.sum()} states in which nothing was chosen are assumed to be terminal ({names})"
     return (
-        f"{ESTIMATED}: {seen.sum():,} transitions of {len(tried):,} pairs of state "
-        f"and action, {seldom:,} of them seen fewer than {SELDOM} times; what was never seen is taken not to exist"
-        f"{last}. The posterior takes this environment as known."
+        f"{ESTIMATED}: {seen.sum():,} transitions of {len(tried):,} state-action pairs, {seldom:,} of them "
+        f"observed fewer than {SELDOM} times; pairs that were never observed are assumed not to exist{last}. The "
+        "posterior treats this environment as known."
     )

@@ -80,7 +80,7 @@ def _cells(
     if missing.size:
         some = "; ".join(names[cell] for cell in missing[:SHOWN])
         more = f"; and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
-        every = "state" if action is None else "available pair of state and action"
+        every = "state" if action is None else "available state-action pair"
         raise InputError(f"{kind} has no row for {some}{more}. Give every {every} one row.")
     return names, cells
 
@@ -100,7 +100,9 @@ def _numbers(column: pd.Series, name: str) -> np.ndarray:
     if bad.size:
         found = column.iloc[bad[0]]
         said = "this cell is empty" if pd.isna(found) else f"{quoted(found)} is not a finite number"
-        raise RowError(f"column {quoted(name)}, ", (bad[0],), f": {said}. Write a number; 0 where there is none of it.")
+        raise RowError(
+            f"column {quoted(name)}, ", (bad[0],), f": {said}. Write a number; write 0 if the feature is absent."
+        )
     return values
 
 

@@ -64,7 +64,7 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     for name in unknown[:5]:
         name = name.item() if isinstance(name, np.generic) else name
         if str(name) in by_text:  # 7 and "7" look alike in most messages, and are not
-            listed.append(f"{quoted(name)} ({type(name).__name__}; it is {quoted(by_text[str(name)])} here)")
+            listed.append(f"{quoted(name)} ({type(name).__name__}; did you mean {quoted(by_text[str(name)])}?)")
             continue
         close = difflib.get_close_matches(str(name), by_text, n=1, cutoff=0.5)
         listed.append(f"{quoted(name)} (did you mean {quoted(by_text[close[0]])}?)" if close else quoted(name))
@@ -72,3 +72,12 @@ def unknown_names(unknown: Sequence[Label], names: Sequence[Label], what: str) -
     known = ", ".join(quoted(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
     plural = "" if len(unknown) == 1 else "s"
     return f"unknown {what}{plural} {', '.join(listed)}{more}. The {what}s are {known}."
+
+
+def sorted_labels(column: pd.Series) -> tuple[Label, ...]:
+    """The different names in a column, sorted."""
+    names = checked_labels(list(pd.unique(column.dropna())), column.nunique(), "name")
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:  # names of several types have no order of their own
+        return tuple(sorted(names, key=str))

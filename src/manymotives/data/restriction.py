@@ -19,8 +19,9 @@ def with_available(environment: Environment, available: np.ndarray) -> Environme
     if len(added):
         state, action = added[0]
         raise InputError(
-            f"action {quoted(environment.actions[action])} does not exist in state {quoted(environment.states[state])}"
-            ": where it would lead is not known. Give an environment that has it, environment=…."
+            f"action {quoted(environment.actions[action])} does not exist in state "
+            f"{quoted(environment.states[state])}, and it is not known where it would lead. Give an environment "
+            "that has it, environment=…."
         )
     stuck = np.flatnonzero(~available.any(axis=1) & ~environment.is_terminal)
     if stuck.size:

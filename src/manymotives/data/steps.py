@@ -58,7 +58,7 @@ def linked_steps(
         raise RowError(
             f"column {quoted(columns['step'])}, ",  # without it, steps are counted, and differ
             sorted((users(at - 1), users(at))),
-            f": the same step twice ({named}{more}). Keep one of them, or number them in order.",
+            f": the same step occurs twice ({named}{more}). Keep one of them, or number them in order.",
         )
 
     state, action, given = rows["state"], rows["action"], rows["next_state"]
@@ -75,18 +75,18 @@ def linked_steps(
         raise RowError(
             f"column {quoted(columns['next_state'])}, ",
             (users(at),),
-            f": state {quoted(states[given[at]])} is said to come next, but the following step is in "
+            f": {quoted(states[given[at]])} is given as the next state, but the following step is in "
             f"{quoted(states[follower[at]])}. Mark where episodes begin, or leave the column out.",
         )
     if not (known & (action != NONE)).any():
         raise InputError(
             f"no row has both a state (column {quoted(columns['state'])}) and an action (column "
-            f"{quoted(columns['action'])}): nothing was demonstrated. Fill both in where something was chosen."
+            f"{quoted(columns['action'])}), so there are no choices. Fill in both wherever something was chosen."
         )
 
     warnings = []
     if not known.all():
-        warnings.append(f"{(~known).sum()} rows have no state and are left out; nothing follows across them.")
+        warnings.append(f"{(~known).sum()} rows have no state and are left out; no transition is counted across them.")
     gaps = int((same_episode & ~adjacent).sum())
     if gaps:
         warnings.append(f"{gaps} gaps in the steps: no transition is counted across them.")
@@ -136,8 +136,8 @@ def check_choices(rows: dict[str, np.ndarray], environment: Environment, column:
     raise RowError(
         f"column {quoted(column)}, ",
         (at,),
-        f": action {quoted(what)} does not exist in state {quoted(where)}{more}. There one can: "
-        f"{listed(possible, SHOWN)}. Correct it, or add that move to the environment.",
+        f": action {quoted(what)} does not exist in state {quoted(where)}{more}. Available there: "
+        f"{listed(possible, SHOWN)}. Correct it, or add the action to the environment.",
     )
 
 
@@ -155,7 +155,7 @@ def ordered_steps(column: pd.Series, name: str) -> np.ndarray:
             f"column {quoted(name)}, ",
             (wrong[0],),
             f": {quoted(found.item() if isinstance(found, np.generic) else found)} is neither a number nor a "
-            "time, so it does not say what came first. Write one of these.",
+            "time, so it does not determine the order of steps. Write one of these.",
         )
     if kinds.is_integer_dtype(column.dtype) and np.abs(numbers).max() < LARGEST_STEP:
         return column.to_numpy(dtype=np.int64)
@@ -174,10 +174,19 @@ def _as_times(column: pd.Series, name: str) -> pd.Series:
         raise RowError(
             f"column {quoted(name)}, ",
             sorted((int(np.argmax(zoned)), int(np.argmin(zoned)))),
-            ": one of these times has a time zone and the other has none, so they do not say what came first. Give "
-            "all of them a zone, or none.",
+            ": one of these times has a time zone and the other has none, so they do not determine the order of "
+            "steps. Give a time zone to all of them, or to none.",
         )
     try:
         return pd.to_datetime(column, utc=True).dt.tz_localize(None)
     except (ValueError, OverflowError):
         return column
+
+
+def distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs [n, 2] of two columns of indices, and which of them each row has; −1 is an index too."""
+    size = int(second.max()) + 2
+    keys, where = np.unique(
+        (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
+    )  # as one number: fast
+    return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()

@@ -44,13 +44,13 @@ def columns_of(
     if missing:
         plural = "s" if len(missing) > 1 else ""
         other = next((column for column in table.columns if not isinstance(column, str)), None)
-        text = "" if other is None else f" Names of columns are text, and {quoted(other)} is none."
+        text = "" if other is None else f" Names of columns must be text, and {quoted(other)} is not."
         raise InputError(
             f"{kind} has no column{plural} {listed(missing, MANY)}. Its columns are "
             f"{listed(table.columns, MANY) or 'none'}.{text} Rename one of them, or name another."
         )
     if len(table) == 0:
-        raise InputError(f"{kind} has no rows. Write one row for each step or move.")
+        raise InputError(f"{kind} has no rows. Write one row for each step or transition.")
     columns = {column: _column(table[column], column) for column in asked}
     return pd.DataFrame({ours: _joined([columns[each] for each in theirs], theirs) for ours, theirs in named.items()})
 
@@ -83,8 +83,8 @@ def _joined(columns: list[pd.Series], names: list[str]) -> pd.Series:
     if len(set(known)) < len(known):
         repeated = next(text for number, text in enumerate(known) if text in known[:number])
         raise InputError(
-            f"columns {listed(names)} give the same name {quoted(repeated)} to different values. Take the "
-            "commas out of their values."
+            f"columns {listed(names)} give the same name {quoted(repeated)} to different values. Remove the "
+            "commas from their values."
         )
     categories = pd.Index(known, dtype=object)
     positions = np.cumsum([text is not None for text in texts]) - 1
@@ -98,8 +98,8 @@ def _names(ours: str, theirs: Any) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise InputError(
-                f"{ours} must be the name of a column, or several names; found {quoted(name)}. Names of columns are "
-                "text: rename them, in pandas by frame.columns = frame.columns.map(str)."
+                f"{ours} must be the name of a column, or several names; found {quoted(name)}. Names of columns "
+                "must be text: rename them, in pandas by frame.columns = frame.columns.map(str)."
             )
     return names
 
@@ -195,8 +195,8 @@ def _check_labels(column: pd.Series, name: str) -> None:
             raise RowError(
                 f"column {quoted(name)}, ",
                 (row,),
-                f": {quoted(value)} is a {type(value).__name__}, and a cell is one name or number. Write it as "
-                "text, or spread it over several columns and name them all, such as state=['room', 'hour'].",
+                f": {quoted(value)} is a {type(value).__name__}, but a cell must be one name or number. Write it "
+                "as text, or split it into several columns and name them all, such as state=['room', 'hour'].",
             )
 
 
@@ -209,8 +209,8 @@ def frame_of(columns: Mapping[str, Sequence[Any] | Any], backend: Backend) -> An
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError):
         raise InputError(
-            f"names of several types, or numbers of more than 64 bits, cannot stand in one {backend} column. Write a "
-            "pandas table, or use text for names."
+            f"names of several types, or numbers of more than 64 bits, cannot be stored in one {backend} column. "
+            "Write a pandas table, or use text for names."
         ) from None
     return table if backend == "pyarrow" else nw.DataFrame.from_arrow(table, backend=backend).to_native()
 

@@ -80,12 +80,12 @@ def checked_rows(rows: Any, exists: np.ndarray, states: tuple[Label, ...], actio
     if wrong.any():
         row = np.broadcast_to(entry_rows, entries.shape)[wrong][0]
         raise InputError(
-            f"transitions for {name(row)} contain {entries[wrong][0]:g}. Probabilities are finite and not negative."
+            f"transitions for {name(row)} contain {entries[wrong][0]:g}. Probabilities must be finite and not negative."
         )
     sums = np.asarray(rows.sum(axis=1)).ravel()
     off = np.flatnonzero(keep & (np.abs(sums - 1) > ROW_SUM_TOLERANCE))
     if off.size:
-        more = f" ({off.size - 1} more rows are off as well)" if off.size > 1 else ""
+        more = f" ({off.size - 1} more rows do not sum to 1 either)" if off.size > 1 else ""
         cure = (
             "If the action does not exist there, say so with available=…." if sums[off[0]] == 0 else "Normalise them."
         )

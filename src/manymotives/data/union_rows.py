@@ -32,8 +32,8 @@ def environment_and_column(
         return known, environment if environment is not None else COLUMN if COLUMN in present else None
     if environment is not None:
         raise InputError(
-            f"environment={quoted(environment)} is a column that says in which of several environments a row is, and "
-            'there are not several. Give them by name: {"maze A": a, "maze B": b}.'
+            f"environment={quoted(environment)} names the column that says to which of several environments a row "
+            'belongs, but there is only one environment. Give several by name: {"maze A": a, "maze B": b}.'
         )
     return known, None
 
@@ -52,8 +52,8 @@ def environment_of_rows(table: pd.DataFrame, environments: Environments, column:
         if table["state"].dropna().isin(environments.states).all():
             return None
         raise InputError(
-            f"the table of choices has no column {quoted(COLUMN)} that says in which environment a row is: "
-            f"{listed(environments.names)}. Add it, or name another with environment=…."
+            f"the table of choices has no column {quoted(COLUMN)} that says to which environment each row "
+            f"belongs: {listed(environments.names)}. Add it, or name another with environment=…."
         )
     found = indices_of(table["environment"], environments.names, "environment", column_name(column))
     if (found < 0).any():

@@ -56,7 +56,7 @@ def computed(job: Job) -> tuple[Numbers, float]:
         numbers = {name: float(value) for name, value in job.function(job.setting, job.random_seed).items()}
     bad = [name for name, value in numbers.items() if not math.isfinite(value)]
     if bad and not job.may_be_infinite:
-        raise ArithmeticError(f"{job.unit}: {', '.join(bad[:5])} came out as nan or infinite.")
+        raise ArithmeticError(f"{job.unit}: {', '.join(bad[:5])} are nan or infinite.")
     return numbers, time.perf_counter() - begin
 
 

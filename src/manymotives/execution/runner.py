@@ -115,8 +115,8 @@ def run_jobs(jobs: Sequence[Job], pool: WorkerPool, finished: Report) -> None:
                 last = next(iter(pending.values()), waiting[-1])
                 described = ", ".join(filter(None, (last.variant, last.cell)))
                 raise InputError(
-                    f"worker processes died {deaths} times in a row, the last while {last.study} ({described}) was "
-                    "computed. What is finished is kept. Is there too little memory? Try fewer workers."
+                    f"worker processes died {deaths} times in a row, the last while {last.study} ({described}) "
+                    "was computed. Finished results are kept. If memory is short, try fewer workers."
                 ) from None
             pool.reopened()
         except BaseException:
@@ -180,6 +180,6 @@ def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
                 yield executor, threads
             except KilledWorker:
                 raise InputError(
-                    f"workers of the Dask cluster at {address!r} died {PATIENCE} times over the same unit. What is "
-                    "finished is kept. Is there too little memory? Their logs should tell."
+                    f"workers of the Dask cluster at {address!r} died {PATIENCE} times over the same unit. "
+                    "Finished results are kept. Look in their logs for the reason, such as too little memory."
                 ) from None

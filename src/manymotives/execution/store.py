@@ -68,8 +68,8 @@ def opened(path: str | os.PathLike[str] | None, versions: dict[str, str]) -> Ite
             changed = [f"{name} {known[name]}" for name in known if versions.get(name, known[name]) != known[name]]
             if changed:
                 raise InputError(
-                    f"{path} was begun with {', '.join(changed)}: its numbers and new ones would not be one "
-                    "experiment. Choose another store (on the command line, another folder with --out), or delete that "
+                    f"{path} was begun with {', '.join(changed)}, so its results cannot be combined with new "
+                    "ones. Choose another store (on the command line, another folder with --out), or delete that "
                     "file."
                 )
             with connection:

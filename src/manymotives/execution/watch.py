@@ -42,7 +42,7 @@ class Watch:
     def __enter__(self) -> "Watch":
         self.bar.start()
         if self.shown and self.done and not self.is_watched:
-            print(f"{self.done} of {self.total} units are there already.", file=sys.stderr, flush=True)
+            print(f"{self.done} of {self.total} units are already finished.", file=sys.stderr, flush=True)
         return self
 
     def __exit__(

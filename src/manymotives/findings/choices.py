@@ -36,12 +36,26 @@ class PredictiveCheck:
 
 
 def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> PredictiveCheck:
-    """Observed choices beside choices that the posterior would make in the same states."""
+    """Observed choices beside choices that the posterior would make in the same states.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    seed
+        Of the replications.
+
+    Returns
+    -------
+    PredictiveCheck
+        `p_value` of the whole; tables of `subjects`, `states` and `shares`.
+    """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     policies = sample.policies
     if policies is None:
         raise InputError(
-            "this posterior kept no policies to replicate choices with: there were too many. Fit with fewer draws."
+            "this posterior has no policies to replicate choices with, because there were too many to keep. "
+            "Fit with fewer draws."
         )
     rng = np.random.default_rng(seed)
     counts = sample.posterior.data["observed_data"].dataset["counts"]

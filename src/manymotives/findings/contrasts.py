@@ -15,10 +15,22 @@ def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
     """`posterior.contrast` of every covariate, one after the other, with a column `contrast` that names the two values.
 
     Factors: every level against the first. Numbers: one standard deviation above their mean against the mean.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    level
+        Probability of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        Tidy, with a row for each contrast and quantity.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
-            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
     found = []

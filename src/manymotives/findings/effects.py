@@ -24,10 +24,22 @@ def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.Da
     Effects have one more column, `regression`: least squares of tasks' posterior means on the same columns of the
     design, in the parameter's own coordinate. NaN where rewards have none (Dirichlet rewards are known up to a
     constant in their logarithms).
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    level
+        Probability of the intervals.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Effects, and spreads of levels.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
-            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
     table = posterior.effects(level=level)  # type: ignore[attr-defined]
@@ -41,7 +53,18 @@ def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.Da
 
 
 def effect_target(row: Any) -> str:
-    """What an effect is on: a feature, a state (and an action), or a parameter."""
+    """What an effect is on: a feature, a state (and an action), or a parameter.
+
+    Parameters
+    ----------
+    row
+        Of the table of effects.
+
+    Returns
+    -------
+    str
+        Its name.
+    """
     cells = {key: level_name(row[key]) for key in CELLS if key in row and pd.notna(row[key])}
     if "feature" in cells and not isinstance(row["feature"], str):
         cells["feature"] = f"feature {cells['feature']}"

@@ -91,9 +91,22 @@ class FeatureWeights:
 
 
 def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
-    """What at most so many draws say of the weights of features."""
+    """What at most so many draws say of the weights of features.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    draws
+        At most so many, evenly spaced.
+
+    Returns
+    -------
+    FeatureWeights
+        Weights of the population and of each task; `differences()` between tasks.
+    """
     if not isinstance(posterior, Posterior) or not posterior.has_features:
-        raise InputError("the rewards of this model are not made of features: there are no weights to show.")
+        raise InputError("the rewards of this model are not made of features, so there are no weights to show.")
     check_one_motive(posterior)
     few: Any = thinned(posterior, draws)
     is_product = isinstance(posterior.model.inverse_temperature, Prior)

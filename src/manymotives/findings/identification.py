@@ -76,6 +76,12 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
         What has a reward, one for each name: "state" or "state_action". Of a posterior, its model says it.
     reward
         A `GaussianReward(features=…)` where rewards are weighted sums of features.
+
+    Returns
+    -------
+    Identification
+        How many directions are `hidden` in each environment and in all together; `groups` of names that can be
+        compared.
     """
     visited, depth = None, None
     if isinstance(environments, Posterior):
@@ -84,10 +90,10 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
         environments = environments.environment
     union = environment_of(environments)
     if not isinstance(union, Environments):
-        raise InputError("this is about several environments, by name, or the posterior of a fit in several.")
+        raise InputError("several environments are needed, given by name or by the posterior of a fit in several.")
     on = on if reward is None else reward.on
     if isinstance(reward, RewardSet):
-        raise InputError("this is about rewards that are inferred for each name of a state, not about a set of them.")
+        raise InputError("rewards that are inferred for each name of a state are needed, not a set of rewards.")
     own = reward_names(union, on)
     made_of = None if reward is None else reward.features_for(union)
     labels: tuple[Label, ...] = own.labels
@@ -117,18 +123,32 @@ def contraction(posterior: Posterior, method: Method | None = None, *, seed: int
     One row for each name of a state (weights of features where rewards are made of them): `prior_sd`, `sd_without_…`
     each environment, by a fit to the choices in the others, and `sd`. Rewards are measured from their average over
     names; over tasks, the root mean square.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    method
+        For the fits without each environment. None: that of the posterior.
+    seed
+        Of these fits.
+
+    Returns
+    -------
+    DataFrame
+        A row for each name of a state, or each feature.
     """
     union = posterior.environment
     if not isinstance(union, Environments) or len(union.members) < 2:
-        raise InputError("this is about several environments, by name, or the posterior of a fit in several.")
+        raise InputError("several environments are needed, given by name or by the posterior of a fit in several.")
     if posterior.model.reward.on == "state_action" and not posterior.has_features:
-        raise InputError("this is about rewards on states, or made of features.")
+        raise InputError("rewards must be on states, or made of features.")
     demonstrations = posterior.demonstrations
     where = union.member[demonstrations.state]
     table = _spreads(posterior)
     for m, name in enumerate(union.names):
         if not (where != m).any():
-            raise InputError(f"all choices are in environment {quoted(name)}: without it there is nothing to fit.")
+            raise InputError(f"all choices are in environment {quoted(name)}, so without it there is nothing to fit.")
         rest = fit(posterior.model, union, only(demonstrations, where != m), method, seed=seed, progress=False)
         table[f"sd_without_{name}"] = _spreads(rest)["sd"]
     key = [column for column in ("state", "feature") if column in table]

@@ -86,7 +86,20 @@ class Learning:
 
 
 def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
-    """What at most so many draws say, fewer where there are very many rewards."""
+    """What at most so many draws say, fewer where there are very many rewards.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    draws
+        At most so many, evenly spaced.
+
+    Returns
+    -------
+    Learning
+        Canonical rewards with intervals, how far each has moved from its prior, and which differences choices can show.
+    """
     check_one_motive(posterior)
     environment, on = posterior.environment, posterior.model.reward.on
     num_tasks, num_states = len(posterior.tasks), environment.num_states

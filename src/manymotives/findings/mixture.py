@@ -40,9 +40,20 @@ class SharedMotives:
 
 
 def shared_motives(posterior: Any) -> SharedMotives:
-    """What a mixture shows of its motives."""
+    """What a mixture shows of its motives.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+
+    Returns
+    -------
+    SharedMotives
+        The `number` of motives, who shares which, what each wants, what tells them apart.
+    """
     if not isinstance(posterior, MixturePosterior):
-        raise InputError("tasks of this model share no motives: fit a RewardPolicyModel with sharing=mm.Mixture().")
+        raise InputError("tasks of this model do not share motives. Fit a RewardPolicyModel with sharing=mm.Mixture().")
     found = posterior.partition
     order = in_order(found)
     few = thinned(posterior, DRAWS)

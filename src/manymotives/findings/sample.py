@@ -74,7 +74,19 @@ def sample_of(
 ) -> Sample:
     """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200.
 
-    `on_planned` is told how many of them are planned for, as it goes.
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    draws
+        At most so many. None: as many as can be planned for in about half a minute.
+    on_planned
+        A function that is told how many are planned for.
+
+    Returns
+    -------
+    Sample
+        Draws with their plans, for `similarity` and `predictive_check`.
     """
     check_one_motive(posterior)
     if draws is None:
@@ -89,8 +101,8 @@ def check_one_motive(posterior: Posterior) -> None:
     """Refuse motives that switch, where something is said of tasks that have one each."""
     if isinstance(posterior, SwitchingPosterior):
         raise InputError(
-            "this is about tasks that have one motive throughout, and here motives switch. posterior.to_frame(), "
-            "posterior.motives(), posterior.transitions() and mm.report tell of them."
+            "this function needs tasks with a single motive, and in this model motives switch. Use "
+            "posterior.to_frame(), posterior.motives(), posterior.transitions() and mm.report instead."
         )
 
 

@@ -92,10 +92,23 @@ class Similarity:
 
 
 def similarity(posterior: Posterior | Sample, *, seed: int = 0) -> Similarity:
-    """Who resembles whom."""
+    """Who resembles whom.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    seed
+        Of the search for groups.
+
+    Returns
+    -------
+    Similarity
+        `distance` between tasks with intervals, a map, `clusters`.
+    """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     if len(sample.who) < 2:
-        raise InputError("there is only one: nobody to compare it with.")
+        raise InputError("there is only one task, so there is nobody to compare it with.")
     made = sample.counts.sum(axis=(1, 2))
     kept = np.sort(np.argsort(-made, kind="stable")[:MOST_SUBJECTS])
     draws = distance_draws(sample, kept)
@@ -189,7 +202,20 @@ def _described(draws: np.ndarray, who: tuple[str, ...], left_out: int, seed: int
 
 
 def clusters_of(draws: np.ndarray, *, seed: int = 0) -> Clusters:
-    """Groups from draws [draws, M, M] of the distances between subjects."""
+    """Groups from draws [draws, M, M] of the distances between subjects.
+
+    Parameters
+    ----------
+    draws
+        [draws, M, M]: distances between M subjects.
+    seed
+        Of the reference distribution.
+
+    Returns
+    -------
+    Clusters
+        The `number` of groups, 1 where none is supported; `group` of each subject; `p_value`.
+    """
     count = draws.shape[1]
     nobody = Clusters(1, np.nan, np.zeros(count, dtype=int), np.ones((count, count)), _table([], [], []))
     if count < FEWEST_FOR_GROUPS:

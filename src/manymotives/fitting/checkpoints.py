@@ -129,8 +129,8 @@ def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:
     other = [word for word, value in identity.items() if known.get(word) != value]
     if other:
         raise InputError(
-            f"{path} holds another run, with another {' and another '.join(other)}. Choose another file, or overwrite "
-            "it with --force."
+            f"{path} holds a different run, with another {' and another '.join(other)}. Choose another file, or "
+            "overwrite it with --force."
         )
     return found
 
@@ -215,6 +215,8 @@ def _marked(posterior: Posterior, method: Any, identity: dict[str, str]) -> Post
     if not _is_finished(posterior, method):
         made = _made(posterior)
         data.attrs[UNFINISHED] = made
-        warning = f"this run has not ended: a checkpoint after {made} draws a chain. Go on with fit --resume."
+        warning = (
+            f"this run is incomplete: it is a checkpoint after {made} draws per chain. Continue it with fit --resume."
+        )
         data.attrs["warnings"] = json.dumps([warning, *posterior.warnings])
     return replace(posterior, data=data)

@@ -21,8 +21,8 @@ from manymotives.posterior.labelling.checks import check_groups, check_stored
 from manymotives.posterior.labelling.common import stored_belief, stored_environment
 
 WITHOUT_CHECKSUM = (
-    "this run was read from a file without a checksum, as version 0.1 wrote them: had the file been damaged, nobody "
-    "would know."
+    "this run was read from a file without a checksum, as written by version 0.1, so damage to the file cannot "
+    "be detected."
 )
 
 
@@ -55,8 +55,13 @@ def fit(
     progress
         Show a bar where somebody can watch. Ctrl-C stops, with the draws made so far.
     start
-        A posterior of the same model and data to go on from: the result has its draws and one more round of them, as if
-        all had been made in one run.
+        A posterior of the same model and data to resume from: the result has its draws and one more round of them, as
+        if all had been made in one run.
+
+    Returns
+    -------
+    Posterior
+        Labelled draws, and what follows from them; of the kind that belongs to the model.
     """
     run = Run(model, environment, demonstrations, method, seed=seed)
     if start is not None:
@@ -81,12 +86,23 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
                 return mixed
             run.advance(run.method.draws, progress)
         except KeyboardInterrupt:
-            run.stop("stopped by hand before the chains had mixed.")
+            run.stop("interrupted before the chains had mixed.")
     return None
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since."""
+    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+
+    Returns
+    -------
+    Posterior
+        The same as when it was saved.
+    """
     if not Path(path).is_file():
         raise InputError(f"there is no file {str(path)!r}.")
     data, has_checksum = read_tree(path)

@@ -146,18 +146,18 @@ class Run:
         )
         if not same:
             raise InputError(
-                "start is the posterior of another model, environment or other data: it cannot be gone on from."
+                "start is the posterior of another model, environment or data set, so it cannot be resumed."
             )
         kind, name = json.loads(attrs["method"])["kind"], type(self.method).__name__
         if kind != name:
-            raise InputError(f"start was made by {kind}(): go on with the same method, not {name}().")
+            raise InputError(f"start was made by {kind}(): resume it with the same method, not {name}().")
         arrays = unpacked_state(start.data["sampler"].dataset)
         if not arrays:
-            raise InputError("start was stopped by hand or made by a method that cannot go on.")
+            raise InputError("start was interrupted, or made by a method that cannot be resumed.")
         chains, found = getattr(self.method, "chains", None), start.data["posterior"].sizes["chain"]
         if chains is not None and chains != found:
             raise InputError(
-                f"start has {found} chain{'s' if found > 1 else ''}: go on with as many, not with {chains}."
+                f"start has {found} chain{'s' if found > 1 else ''}: resume it with the same number, not with {chains}."
             )
         return arrays
 

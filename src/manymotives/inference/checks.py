@@ -67,7 +67,7 @@ def check_state(arrays: dict[str, np.ndarray], target: Target) -> None:
         wrong = _wrong_in_mixture(known, arrays, target.num_tasks)
     if wrong:
         raise InputError(
-            f"start cannot be gone on from: {wrong[0]!r} of its sampler does not fit this model and these data."
+            f"start cannot be resumed: {wrong[0]!r} of its sampler does not fit this model and these data."
         )
 
 
@@ -83,9 +83,7 @@ def _are_motives(known: dict[str, np.ndarray], count: int) -> bool:
 def check_no_partitions(method: Any, target: Target) -> None:
     """Refuse tasks that share motives."""
     if target.partitions is not None:
-        raise InputError(
-            f"{method!r} cannot infer which tasks share a motive, Mixture(). HMC() can, on this machine's processors."
-        )
+        raise InputError(f"{method!r} cannot infer which tasks share a motive, Mixture(). HMC() can, on the CPU.")
 
 
 def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
@@ -147,16 +145,15 @@ def check_moves_rewards_alone(method: Any, target: Target) -> None:
     check_no_partitions(method, target)
     if target.assignment is not None:
         raise InputError(
-            f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on this machine's "
-            "processors; EmpiricalBayes() finds one mode."
+            f"{method!r} cannot infer when motives switch. HMC(), Gibbs() and Metropolis() can, on the CPU; "
+            "EmpiricalBayes() finds one mode."
         )
     if target.effects is not None:
         raise InputError(
-            f"{method!r} cannot infer effects of covariates. HMC(), Gibbs() and Metropolis() can, on this machine's "
-            "processors."
+            f"{method!r} cannot infer effects of covariates. HMC(), Gibbs() and Metropolis() can, on the CPU."
         )
     if target.belief is not None:
         raise InputError(
-            f"{method!r} cannot infer an environment along with the rewards. HMC(), Gibbs() and Metropolis() can; or "
-            "take its mean for granted: belief.mean, or --plug-in on the command line."
+            f"{method!r} cannot infer an environment together with the rewards. HMC(), Gibbs() and Metropolis() "
+            "can; or take its mean as known: belief.mean, or --plug-in on the command line."
         )

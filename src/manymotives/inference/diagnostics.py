@@ -39,12 +39,14 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
     # rewards made of features follow from their weights, and are constant where all features are 0
     watched = posterior.drop_vars("reward") if {"weight", "reward"} <= set(posterior.data_vars) else posterior
     if posterior.sizes["draw"] < 4:
-        return Mixing((f"{posterior.sizes['draw']} draws a chain are too few to see whether the chains have mixed.",))
+        return Mixing(
+            (f"{posterior.sizes['draw']} draws per chain are too few to assess whether the chains have mixed.",)
+        )
     found = []
     for name in ("weight", "reward"):
         if name in watched and _stands_still(watched[name]):
             found.append(
-                f"a chain did not move at all in some {name}s: every proposal was refused. Warm up for longer."
+                f"a chain did not move at all in some {name}s: every proposal was rejected. Use a longer warm-up."
             )
     figures = {"rhat": float("nan")}
     with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
@@ -54,8 +56,8 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
             figures["rhat"] = worst
             if not worst <= RHAT:
                 found.append(
-                    f"the chains disagree: R-hat is {worst:.3f} for {quantity}, and above {RHAT} for {bad} of {count} "
-                    f"quantities. Do not trust those. {remedy}"
+                    f"the chains disagree: R-hat is {worst:.3f} for {quantity}, and above {RHAT} for {bad} of "
+                    f"{count} quantities. Do not rely on these. {remedy}"
                 )
         for kind in ("bulk", "tail"):
             worst, quantity, bad, count = _worst(_piecewise(ess, watched, method=kind), largest=False, limit=EFFECTIVE)
@@ -114,8 +116,8 @@ def visit_warnings(counts: xr.DataArray, lives: np.ndarray, has_features: bool =
     never = _never(counts, lives)
     if len(never):
         found.append(
-            f"nobody was seen to choose in {len(never)} of {int(lives.sum())} states ({_listed(never)}): their "
-            f"rewards are known only through {'their features' if has_features else 'what leads to them'}."
+            f"nobody made a choice in {len(never)} of {int(lives.sum())} states ({_listed(never)}): their rewards "
+            f"are known only through {'their features' if has_features else 'choices that lead to them'}."
         )
     silent = _silent(counts)
     if len(silent):
@@ -129,8 +131,8 @@ def policy_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
     never = _never(counts, lives)
     if len(never):
         found.append(
-            f"nobody was seen to choose in {len(never)} of {int(lives.sum())} states ({_listed(never)}): policies "
-            "there are the prior's, and count as such towards how optimal anybody is."
+            f"nobody made a choice in {len(never)} of {int(lives.sum())} states ({_listed(never)}): policies "
+            "there are those of the prior, and enter as such into the losses."
         )
     unseen = (counts.sum("action") == 0).values & lives  # [M, S]
     unseen &= ~np.isin(counts["state"].values, never)
@@ -139,8 +141,9 @@ def policy_warnings(counts: xr.DataArray, lives: np.ndarray) -> tuple[str, ...]:
         worst = some[np.argmax(unseen[some].sum(axis=1))]
         states = counts["state"].values[unseen[worst]]
         found.append(
-            f"{len(some)} of {len(unseen)} tasks were never seen to choose in states where others were; their policies "
-            f"there are the prior's. Most often {str(counts['task'].values[worst])!r}, in {_counted(states, 'state')}."
+            f"{len(some)} of {len(unseen)} tasks made no choices in states where others did; their policies there "
+            f"are those of the prior. This concerns {str(counts['task'].values[worst])!r} most, in "
+            f"{_counted(states, 'state')}."
         )
     return tuple(found)
 
@@ -161,8 +164,8 @@ def learning_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
         if not len(features):
             return ()
         return (
-            f"the data say next to nothing about the weight of {len(features)} of {drawn.sizes['feature']} features "
-            f"({_listed(features)}): posterior and prior agree.",
+            f"the data carry almost no information about the weight of {len(features)} of "
+            f"{drawn.sizes['feature']} features ({_listed(features)}): the posterior is close to the prior.",
         )
     reward = drawn["reward"]
     unmoved, exists = _unmoved(reward, prior["reward"]), reward.notnull().all(("chain", "draw"))
@@ -171,8 +174,8 @@ def learning_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
     if not len(states):
         return ()
     return (
-        f"the data say next to nothing about the reward of {len(states)} of {reward.sizes['state']} states "
-        f"({_listed(states)}): posterior and prior agree.",
+        f"the data carry almost no information about the reward of {len(states)} of {reward.sizes['state']} "
+        f"states ({_listed(states)}): the posterior is close to the prior.",
     )
 
 
@@ -189,8 +192,8 @@ def discount_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
         whose = f" of {int(wide.sum())} of {len(wide)} tasks ({_listed(drawn['task'].values[wide])})"
     return (
         f"the discount{whose} is not identified: its posterior is about as wide as its prior (standard deviation "
-        f"{float(np.median(np.atleast_1d(own.values)[wide])):.2g}, before the data {before:.2g}). What is said of it "
-        "rests on the prior; mm.profile shows which discounts explain the choices as well.",
+        f"{float(np.median(np.atleast_1d(own.values)[wide])):.2g}, under the prior {before:.2g}). Conclusions "
+        "about it rest on the prior; mm.profile shows which discounts explain the choices equally well.",
     )
 
 
@@ -214,8 +217,8 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
     if not alike:
         return ()
     return (
-        f"no difference between subjects found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a spread of "
-        "nearly zero is more probable than before the data.",
+        f"no difference between subjects was found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a "
+        "spread of nearly zero is more probable than under the prior.",
     )
 
 

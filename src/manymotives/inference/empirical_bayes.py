@@ -95,11 +95,11 @@ class EmpiricalBayes(Recorded):
         by_task = drawn.transpose(1, 0, 2).reshape(-1, target.num_coordinates)
         likelihood = target.log_likelihood(by_task, owner).reshape(target.num_tasks, draws).T
         warnings: tuple[str, ...] = (
-            "a first look by empirical Bayes: the population is taken as known and posteriors as normal in their "
-            "coordinates, so intervals are rough, and mostly too narrow. Confirm with Gibbs().",
+            "this is an approximation by empirical Bayes: the population is taken as known and posteriors as "
+            "normal in their coordinates, so intervals are rough and mostly too narrow. Confirm with Gibbs().",
         )
         if not peak.converged:
-            warnings += ("the search for the peak of some task's posterior did not settle.",)
+            warnings += ("the search for the mode of some task's posterior did not converge.",)
         made = Draws(
             tasks=drawn[None],
             hyper=np.repeat(hyper[None], draws, axis=0)[None],

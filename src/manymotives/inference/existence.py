@@ -89,7 +89,7 @@ def check_choices(target: Target) -> None:
     silent = [task for task, made in zip(target.tasks, decisions(target)) if made == 0]
     if silent:
         raise InputError(
-            f"MaximumLikelihood: {listed(silent)} never chose between two or more actions, so that the likelihood is "
+            f"MaximumLikelihood: {listed(silent)} never chose between two or more actions, so the likelihood is "
             "the same for all parameters. Leave out tasks without choices."
         )
 
@@ -126,10 +126,10 @@ def _remedy(target: Target, moved: np.ndarray) -> str:
     if is_scale and layout.link == LINEAR:
         advice = "Rewards have a scale of their own: give the inverse temperature as a number"
     elif target.num_weights:
-        advice = "Leave out features until what is left can be told apart"
+        advice = "Leave out features until the rest can be identified"
     else:
         advice = "Use features that leave out a reference, such as GaussianReward(features=np.eye(states)[:, 1:])"
-    return f'{advice}; or use criterion="posterior", where the prior decides what choices cannot.'
+    return f'{advice}; or use criterion="posterior", under which the prior decides what choices cannot.'
 
 
 def check_bounded(objective: Objective, chart: Chart, found: Maximum, owner: Int[np.ndarray, " M"]) -> None:
@@ -190,9 +190,9 @@ def _escape(target: Target, task: int, direction: Float[np.ndarray, " D"]) -> st
     runs = f"{described(target, involved)} run{'s' if len(involved) == 1 else ''}"
     if layout.link == LINEAR:
         return (
-            f"the likelihood{who} has no maximum: it grows without end as {runs} to infinity, because that explains "
-            "the choices ever better (separation). Collect more choices, pool tasks, leave out features, or use "
-            'criterion="posterior".'
+            f"the likelihood{who} has no maximum: it keeps increasing as {runs} to infinity, because larger "
+            "values explain the choices better and better (separation). Collect more choices, pool tasks, leave "
+            'out features, or use criterion="posterior".'
         )
     return (
         f"the likelihood{who} has no maximum inside the range of rewards: it grows as {runs} to the end of the range. "
@@ -204,8 +204,8 @@ def _ridge(target: Target, task: int, direction: Float[np.ndarray, " D"]) -> str
     """In words, which parameters of a task can be exchanged for each other for ever."""
     names = described(target, _involved(direction))
     return (
-        f"no maximum of the likelihood{_whose(target, task)} was found: along a curve of values of {names} it is all "
-        "but constant, so that choices do not tell them apart. Give one of the parameters as a number, leave out "
+        f"no maximum of the likelihood{_whose(target, task)} was found: along a curve of values of {names} it is "
+        "almost constant, so choices do not separate them. Give one of the parameters as a number, leave out "
         'features, or use criterion="posterior".'
     )
 

@@ -58,13 +58,13 @@ def check_normal(target: Target) -> None:
     means = layout.hyper_families[layout.source[:, 0][layout.source[:, 0] >= 0]]
     if (layout.families != NORMAL).any() or (means != NORMAL).any() or layout.smooth.exist:
         raise InputError(
-            "EmpiricalBayes() finds motives that switch where rewards are GaussianReward() and inverse temperature and "
-            "lapse are known. Use HMC() or Gibbs() for others."
+            "EmpiricalBayes() fits motives that switch only with GaussianReward() and a known inverse "
+            "temperature and lapse rate. Use HMC() or Gibbs() otherwise."
         )
     if target.assignment is not None and target.assignment.tree.sparsity > 0:
         raise InputError(
-            "EmpiricalBayes() needs the number of motives: one mode cannot say how many there are. Use HMC() with "
-            "StickBreaking(), or a number."
+            "EmpiricalBayes() needs the number of motives, because a single mode does not say how many there "
+            "are. Use HMC() with StickBreaking(), or give a number."
         )
 
 
@@ -217,16 +217,17 @@ def switching_draws(target: Target, seed: int, draws: int, starts: int, progress
 
 def _warnings(best: Estimate, ends: list[Estimate]) -> tuple[str, ...]:
     said = [
-        "a first look by empirical Bayes: one mode of the posterior, its population and transition matrix taken as "
-        "known, so intervals are rough, and mostly too narrow. Confirm with HMC()."
+        "this is an approximation by empirical Bayes: one mode of the posterior, with its population and "
+        "transition matrix taken as known, so intervals are rough and mostly too narrow. Confirm with HMC()."
     ]
     if not best.is_settled:
-        said.append("expectation–maximisation had not settled when it ended.")
+        said.append("expectation–maximisation had not converged when it ended.")
     for end in ends:
         if end is not best and (share := agreement(best.shares, end.shares)) < ALIKE:
             said.append(
-                f"another start of EM gives {1 - share:.0%} of steps to other motives, at an evidence "
-                f"{best.evidence - end.evidence:,.1f} nats lower: there is more than one way to divide this behaviour."
+                f"another start of EM assigns {1 - share:.0%} of steps to different motives, with an evidence "
+                f"{best.evidence - end.evidence:,.1f} nats lower: there is more than one way to divide this "
+                "behaviour."
             )
     return tuple(said)
 

@@ -71,9 +71,9 @@ class HMC(Recorded):
         if self.device is not None:
             check_moves_rewards_alone(self, target)
             if target.layout.smooth.exist:
-                raise InputError("HMC: SmoothReward() is not for devices yet. Use device=None.")
+                raise InputError("HMC: SmoothReward() is not available on devices yet. Use device=None.")
             if target.depth is not None:
-                raise InputError("HMC: agents who look some steps ahead are not for devices yet. Use device=None.")
+                raise InputError("HMC: a depth is not available on devices yet. Use device=None.")
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
@@ -83,7 +83,7 @@ class HMC(Recorded):
             size = state.target.num_coordinates
             return advance_chains(hamiltonian_draws, settings, size, state, draws, progress, kind)
         if state.arrays:
-            raise InputError("HMC: chains on a device cannot go on from an earlier run. Use device=None.")
+            raise InputError("HMC: chains on a device cannot be resumed. Use device=None.")
         return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)
 
 

@@ -81,13 +81,13 @@ class WeightedDraws:
         draws, worst, heaviest = len(self.log_weight), self.sizes.min(), self.shapes.max()
         if worst < COLLAPSED:
             return (
-                f"the weights have collapsed: {draws} {what} are worth {worst:.1f}. Means and intervals are those of a "
+                f"the weights have collapsed: {draws} {what} are worth {worst:.1f}. Means and intervals rest on a "
                 f"handful of draws; do not use them. {remedy}",
             )
         if heaviest > UNRELIABLE:
             return (
                 f"the weights have a heavy tail (Pareto k̂ = {heaviest:.2f} > {UNRELIABLE}): {draws} {what} are "
-                f"nominally worth {worst:.0f}, and that is optimistic. {remedy}",
+                f"nominally worth {worst:.0f}, which is optimistic. {remedy}",
             )
         return ()
 
@@ -99,8 +99,8 @@ def weighted_draws(rng: np.random.Generator, log_likelihood: Float[np.ndarray, "
     if hopeless.size:
         who = target.tasks[int(np.flatnonzero(target.group == hopeless[0])[0])]
         raise InputError(
-            f"the choices of {quoted(who)}, or of others with it, are impossible (log-likelihood −∞) under "
-            "every draw from the prior. Is the inverse temperature far too large?"
+            f"the choices of {quoted(who)}, alone or together with others, are impossible (log likelihood −∞) "
+            "under every draw from the prior. Is the inverse temperature far too large?"
         )
     columns = log_weight.T
     return WeightedDraws(

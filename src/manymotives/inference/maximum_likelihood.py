@@ -104,8 +104,8 @@ class MaximumLikelihood(Recorded):
         has_population = target.layout.group_size > 1
         if self.criterion == "likelihood" and has_population:
             raise InputError(
-                "MaximumLikelihood: under Hierarchical() the likelihood of tasks and population together has no "
-                "maximum: it grows without end as the population's scale goes to 0. EmpiricalBayes() maximises the "
+                "MaximumLikelihood: under Hierarchical() the joint likelihood of tasks and population has no "
+                "maximum: it is unbounded as the population's scale goes to 0. EmpiricalBayes() maximises the "
                 "marginal likelihood of the population instead; or use Separate() or Pooled()."
             )
         if self.criterion == "posterior" and target.num_hyper:
@@ -279,8 +279,9 @@ def _warnings(
     """What to know of these estimates."""
     name = "maximum likelihood" if method.criterion == "likelihood" else "the mode of the posterior"
     said = [
-        f"estimates by {name}: draws are from the normal distribution around the estimate, which is what many choices "
-        "would lead to, and not from a posterior. Intervals are rough where choices are few. Confirm with HMC()."
+        f"these are estimates by {name}: draws come from the normal distribution around the estimate, a "
+        "large-sample approximation, and not from a posterior. Intervals are rough if there are few choices. "
+        "Confirm with HMC()."
     ]
     unsettled = [task for task, is_settled in zip(target.tasks, found.converged) if not is_settled]
     if unsettled:

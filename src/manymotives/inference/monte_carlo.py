@@ -64,7 +64,7 @@ class MonteCarlo(Recorded):
             except KeyboardInterrupt:
                 if made == 0:
                     raise
-        stopped = (f"stopped by hand after {made} of {draws} draws.",) if made < draws else ()
+        stopped = (f"interrupted after {made} of {draws} draws.",) if made < draws else ()
         every = with_earlier(state.arrays, tasks=tasks[:made], hyper=hyper[:made], likelihood=likelihood[:made])
         weighted = weighted_draws(rng, every["likelihood"], target)
         each = (weighted.chosen[:, target.group], np.arange(num_tasks))

@@ -71,7 +71,7 @@ class NestedMonteCarlo(Recorded):
             except KeyboardInterrupt:
                 if made == 0:
                     raise
-        stopped = (f"stopped by hand after {made} of {draws} populations.",) if made < draws else ()
+        stopped = (f"interrupted after {made} of {draws} populations.",) if made < draws else ()
         every = with_earlier(
             state.arrays,
             hyper=hyper[:made],
@@ -90,8 +90,8 @@ class NestedMonteCarlo(Recorded):
         if inside.min() < COLLAPSED:
             task = target.tasks[int(np.argmin(inside))]
             warnings += (
-                f"inside a population, {self.inner} draws of {task!r} are worth {inside.min():.1f}: its choices say "
-                "far more than the prior foresees. Raise `inner`, or use Gibbs().",
+                f"within a population, {self.inner} draws of {task!r} are worth {inside.min():.1f}: its choices "
+                "are far more informative than the prior. Raise `inner`, or use Gibbs().",
             )
         sampled = Draws(
             tasks=every["kept"][each][None],

@@ -59,7 +59,10 @@ class OptimalityMonteCarlo(Recorded):
 
     def init(self, target: OptimalityTarget, seed: int) -> RunState:
         if target.has_given_rewards and self.num_rewards is not None:
-            raise InputError("OptimalityMonteCarlo: num_rewards is for rewards drawn from a prior; these are given.")
+            raise InputError(
+                "OptimalityMonteCarlo: num_rewards is for rewards drawn from a prior, but these are given. Leave "
+                "it out."
+            )
         if self.device == "gpu":
             self._check_device(target)
         return RunState(target, seed)
@@ -100,7 +103,9 @@ class OptimalityMonteCarlo(Recorded):
         try:
             jax.devices("gpu")
         except RuntimeError:
-            raise InputError('device="gpu": JAX finds none here. Install JAX for it, or use "cpu".') from None
+            raise InputError(
+                'device="gpu": JAX finds no GPU here. Install JAX with GPU support, or use "cpu".'
+            ) from None
 
 
 def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
@@ -112,9 +117,9 @@ def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
         return ()
     worst = int(np.argmin(beyond))
     return (
-        f"{len(surprised)} of {len(middle)} tasks lose more than the prior of the gap foresaw: the median loss "
-        f"of {target.tasks[worst]!r} is {middle[worst]:.3g}, and a gap beyond that had probability "
-        f"{beyond[worst]:.2g}. Allow larger gaps, unless you are sure of them.",
+        f"{len(surprised)} of {len(middle)} tasks lose more than the prior of the gap anticipated: the median "
+        f"loss of {target.tasks[worst]!r} is {middle[worst]:.3g}, and a larger gap had prior probability "
+        f"{beyond[worst]:.2g}. Allow larger gaps, unless you are sure of the prior.",
     )
 
 
@@ -126,9 +131,10 @@ def _about_bounds(target: OptimalityTarget, planned: BeliefPlannedRewards, found
     if short[worst] <= MUCH * middle[worst]:
         return ()
     return (
-        "losses are counted from the best policy found that does not know the environment. To know it would be worth "
-        f"up to {short[worst]:.3g} more, and the median loss of {target.tasks[worst]!r} is {middle[worst]:.3g}: should "
-        "there be better policies, losses are larger, by that much at most. The more transitions seen, the less.",
+        "losses are relative to the best policy found without knowledge of the environment. Knowing it would be "
+        f"worth up to {short[worst]:.3g} more, and the median loss of {target.tasks[worst]!r} is "
+        f"{middle[worst]:.3g}: if there are better policies, losses are larger, by at most that amount. More "
+        "observed transitions would reduce it.",
     )
 
 
@@ -144,8 +150,9 @@ def _about_rewards(
     worst = int(np.argmin(effective))
     if not target.has_given_rewards and effective[worst] < FEW_REWARDS:
         found.append(
-            f"of {len(measure)} rewards drawn from the prior, {effective[worst]:.1f} carry the posterior of "
-            f"{target.tasks[worst]!r}: the set is too coarse for what the choices say. Raise num_rewards."
+            f"the posterior of {target.tasks[worst]!r} rests on effectively {effective[worst]:.1f} of "
+            f"{len(measure)} rewards drawn from the prior: the set is too coarse for these choices. Raise "
+            "num_rewards."
         )
     if target.model.scale_free or target.model.factorisation == "policy_given_reward":
         return tuple(found)  # there, a reward for which any policy will do explains nothing
@@ -153,14 +160,16 @@ def _about_rewards(
     if target.has_given_rewards and flat.size:
         names = ", ".join(quoted(target.model.reward.names[j]) for j in flat[:5])
         found.append(
-            f"nearly every policy is nearly optimal for reward {names}{' …' if flat.size > 5 else ''}, which hardly "
-            "differs between states: it is favoured whatever was chosen. Leave it out, or use scale_free=True."
+            f"nearly every policy is nearly optimal for reward {names}{' …' if flat.size > 5 else ''}, which "
+            "hardly varies between states, so it is favoured whatever was chosen. Leave it out, or use "
+            "scale_free=True."
         )
     before, least = float(measure @ planned.spans), int(np.argmin(spread))
     if spread[least] < FAVOURS_FLAT * before and not flat.size:
         found.append(
-            f"the posterior favours flat rewards, for which all policies are much alike: what there is to lose is "
-            f"{spread[least] / before:.2f} of what it was under the prior (task {target.tasks[least]!r}). That is the "
-            "model's taste as much as the data's; scale_free=True removes it."
+            "the posterior favours flat rewards, for which all policies have similar values: the largest "
+            f"possible loss is {spread[least] / before:.2f} times that under the prior (task "
+            f"{target.tasks[least]!r}). This is a property of the model as much as of the data; scale_free=True "
+            "removes it."
         )
     return tuple(found)

@@ -16,8 +16,8 @@ ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where ther
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
 ADVICE = (
-    "What makes it shorter: rewards made of a few features, such as GaussianReward(features=...), instead of one for "
-    "each state; fewer states; method=EmpiricalBayes() for a first look."
+    "To shorten it, use rewards made of a few features, such as GaussianReward(features=...), instead of one for "
+    "each state; fewer states; or method=EmpiricalBayes() for an approximation."
 )
 
 
@@ -123,7 +123,7 @@ class Report:
             return ""
         if self.speaks and not self.has_spoken and left > (ANNOUNCED if self.bar.disable else LONG):
             self.has_spoken = True
-            line = f"This takes about {in_words(left)}, as far as one can tell."
+            line = f"This will take about {in_words(left)}."
             self.bar.console.print(f"{line} {ADVICE}" if left > LONG else line, highlight=False, soft_wrap=True)
         return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
 

@@ -34,8 +34,8 @@ def covariances(
     if values.shape[1] and not (values[:, 0] > 0).all():
         task = target.tasks[int(np.argmin(values[:, 0]))]
         raise InputError(
-            f"MaximumLikelihood: where the search of {quoted(task)} ended the log likelihood is not curved downwards "
-            "in every direction, so that there are no standard errors. Try more starts, SoftOptimal() in place of "
+            f"MaximumLikelihood: at the end of the search for {quoted(task)} the log likelihood is not concave in "
+            "every direction, so there are no standard errors. Try more starts, SoftOptimal() instead of "
             'Softmax(), or errors="expected".'
         )
     inverse = np.einsum("mfk,mk,mgk->mfg", vectors, 1 / values, vectors)

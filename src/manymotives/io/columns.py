@@ -124,8 +124,8 @@ def covariate_task_columns(columns: Sequence[str], choices: Columns, file: str) 
     found = "task" if "task" in columns else _usual(columns, USUAL["task"], "subject", file)
     if found is None or not (same is None or isinstance(same, str)):
         raise InputError(
-            f"{file} has no column {quoted(column_name(same))}, which names subjects in the table of choices. Call it "
-            f"so in both; the columns of this one are {listed(columns, MANY)}."
+            f"{file} has no column {quoted(column_name(same))}, which names subjects in the table of choices. Use "
+            f"the same name in both; the columns of this one are {listed(columns, MANY)}."
         )
     return found
 
@@ -143,8 +143,8 @@ def feature_columns(columns: Sequence[str], choices: Columns, file: str) -> tupl
     if state is None:
         called = " or ".join(map(quoted, dict.fromkeys([column_name(choices.state), "state"])))
         raise InputError(
-            f"{file} has no column {called}. A table of features has one row a "
-            f"state, and one column for each feature; this one has {listed(columns, MANY)}."
+            f"{file} has no column {called}. A table of features has one row per state and one column for each "
+            f"feature; this one has {listed(columns, MANY)}."
         )
     return state, action
 

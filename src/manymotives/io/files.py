@@ -42,7 +42,20 @@ def read_environment(
     terminal: Sequence[Label] = (),
     start: Any = None,
 ) -> Environment:
-    """An environment from a long table on disk; see `Environment.from_frame`."""
+    """An environment from a long table on disk; see `Environment.from_frame`.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    discount, state, action, next_state, probability, terminal, start
+        As for `Environment.from_frame`.
+
+    Returns
+    -------
+    Environment
+        What the file says.
+    """
     table = read_table(path, names=[[*_each(state), *_each(next_state)], _each(action)], others=[probability])
     with rows_of(path, table):
         return Environment.from_frame(
@@ -72,6 +85,18 @@ def read_demonstrations(
     """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
 
     A file does not say whether 7 is a number or a name: names are taken as the environment has them.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    environments, task, state, action, episode, step, next_state, environment
+        As for `Demonstrations.from_frame`.
+
+    Returns
+    -------
+    Demonstrations
+        What the file says.
     """
     is_given = environments is not None or environment is not None
     given, where = environment_and_column(environments, environment, columns_in(path)[0] if is_given else ())
@@ -113,9 +138,20 @@ def read_features(
 
     Parameters
     ----------
+    path
+        A CSV or Parquet file.
+    environment
+        Whose states (and actions) the rows are of.
+    state, action
+        Columns with names of states and of actions. `action=None`: features of states.
     known_only
         Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
         their number.
+
+    Returns
+    -------
+    DataArray
+        (state, feature), or (state, action, feature).
     """
     several = environment if isinstance(environment, Environments) else None
     where = environment_name_column(columns_in(path)[0], Path(path).name) if several is not None else None
@@ -172,7 +208,7 @@ def read_table(
         _check_columns(path, [*named, *others], form.columns)
         table = _text_table(path, form, None if names is None else {*named, *others})
     if len(table) == 0:
-        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or move.")
+        raise InputError(f"{path.name} has no rows below its header. Write one row for each step or transition.")
     made: dict[str, pd.Series] = {}
     for group in names or ():
         made |= _as_names({column: table[column] for column in dict.fromkeys(group)})
@@ -206,7 +242,7 @@ def _checked_path(path: str | Path) -> Path:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}. Correct its name or its folder.")
     if path.stat().st_size == 0:
-        raise InputError(f"the file {str(path)!r} is empty. Write a header and one row for each step or move.")
+        raise InputError(f"the file {str(path)!r} is empty. Write a header and one row for each step or transition.")
     kind = path.suffix.lower()
     if kind not in KINDS:
         cure = "Save the sheet as CSV UTF-8." if kind in (".xlsx", ".xls", ".ods") else "Save it as one."
@@ -225,7 +261,7 @@ def _readable(path: Path) -> Iterator[None]:
                 f"the file {str(path)!r} is not a Parquet file, or is damaged. Save it again, or as CSV."
             ) from None
         raise InputError(
-            f"the file {str(path)!r} cannot be read: {error.strerror}. Allow it, or copy the file elsewhere."
+            f"the file {str(path)!r} cannot be read: {error.strerror}. Change its permissions, or copy it elsewhere."
         ) from None
     except pyarrow.ArrowException:
         raise InputError(

@@ -16,6 +16,18 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
     Gymnasium marks transitions that end an episode. A state that is only ever entered that way becomes terminal. If
     the same state can also be entered and lived in, endings there lead to an extra terminal state instead, named
     "end". Rewards are the expected reward of each pair; terminal states add nothing to it.
+
+    Parameters
+    ----------
+    environment
+        A Gymnasium environment with a table of transitions, or its name, such as "FrozenLake-v1".
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        States and actions are numbers, as in Gymnasium.
     """
     if isinstance(environment, str):
         try:
@@ -28,7 +40,8 @@ def from_gymnasium(environment: Any, *, discount: float) -> Environment:
         except gymnasium.error.Error as error:
             said = str(error).rstrip(". ")
             raise InputError(
-                f"Gymnasium cannot make {quoted(environment)}: {said}. Correct the name, or install what has it."
+                f"Gymnasium cannot create {quoted(environment)}: {said}. Correct the name, or install the "
+                "package that provides it."
             ) from None
     raw = environment.unwrapped
     table = getattr(raw, "P", None)

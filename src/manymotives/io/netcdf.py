@@ -100,8 +100,7 @@ def _compared(file: Any, name: str) -> bool:
 
 def _changed(name: str, what: str) -> InputError:
     return InputError(
-        f"{name} is damaged, or was changed after it was written: it {what}. Take a copy that is as it was written, or "
-        "fit again."
+        f"{name} is damaged, or was changed after it was written: it {what}. Use an unchanged copy, or fit again."
     )
 
 
@@ -155,14 +154,14 @@ def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[in
         for link in group:
             where = position + link.decode(errors="replace")
             if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
-                raise _Refused(f"{where!r} is a link to another place or file. Copy what it leads to into the file.")
+                raise _Refused(f"{where!r} is a link to another place or file. Copy its contents into the file.")
             kind = h5py.h5o.get_info(group, link).type
             if kind == h5py.h5o.TYPE_DATASET and position != "/":
                 variables.append((h5py.h5d.open(group, link), where))
             elif kind == h5py.h5o.TYPE_GROUP and position == "/":
                 groups.append((h5py.h5g.open(group, link), f"{where}/"))
             else:
-                raise _Refused(f"{where!r} is where no run has anything: runs have groups, and variables in them.")
+                raise _Refused(f"{where!r} is not part of a run file, which has groups and variables within them.")
             if len(groups) + len(variables) > MOST_OBJECTS:
                 raise _Refused(f"it has more than {MOST_OBJECTS:,} groups and variables.")
     text = plain = packed = 0
@@ -173,7 +172,9 @@ def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[in
             plain, packed = plain + found[0], packed + found[1]
     text += sum(_bytes_of_attributes(each, where, size) for each, where in (*groups, *variables))
     if plain > size or text > size:
-        raise _Refused(f"its parts share what they hold: together they have {plain + text:,} bytes, the file {size:,}.")
+        raise _Refused(
+            f"its variables overlap: together they declare {plain + text:,} bytes, but the file has {size:,}."
+        )
     if packed > LARGEST_EXPANSION:
         raise _Refused(f"its compressed variables would take {packed:,} bytes; the most is {LARGEST_EXPANSION:,}.")
     return {where: variable.shape for variable, where in variables}
@@ -195,14 +196,14 @@ def _checked_variable(variable: Any, where: str, size: int) -> tuple[int, int]:
         raise _Refused(f"the numbers of {where!r} lie in another file. Copy them into this one.")
     filters = {made.get_filter(k)[0] for k in range(made.get_nfilters())}
     if not filters <= FILTERS:
-        raise _Refused(f"{where!r} is compressed in a way that no run is.")
+        raise _Refused(f"{where!r} is compressed in a way that is not used in run files.")
     if kind.get_class() not in NUMBERS | {h5py.h5t.STRING}:
         raise _Refused(f"{where!r} has neither numbers nor text.")
     space = variable.get_space()
     if space.get_simple_extent_type() == h5py.h5s.NULL:
         raise _Refused(f"{where!r} is empty.")
     if space.get_simple_extent_dims(True) != shape:
-        raise _Refused(f"{where!r} has a length that can grow, which no variable of a run has.")
+        raise _Refused(f"{where!r} has an unlimited length, which is not used in run files.")
     if shape and not (h5py.h5a.exists(variable, b"CLASS") or h5py.h5a.exists(variable, b"DIMENSION_LIST")):
         raise _Refused(f"{where!r} has dimensions without names.")
     declared, stored = math.prod(shape) * kind.get_size(), variable.get_storage_size()
@@ -222,7 +223,7 @@ def _is_only_a_dimension(variable: Any) -> bool:
         return False
     name = h5py.h5a.open(variable, b"NAME")
     if name.get_type().get_class() != h5py.h5t.STRING or name.get_type().is_variable_str() or name.shape != ():
-        raise _Refused("the name of a dimension is no text.")
+        raise _Refused("the name of a dimension is not text.")
     found = np.empty((), dtype=name.dtype)
     name.read(found)
     return bool(found.item().startswith(ONLY_A_DIMENSION))
@@ -237,7 +238,7 @@ def _bytes_of_text(variable: Any, where: str, raw: Any) -> int:
     if count == 0:
         return 0
     if begin is None:
-        raise _Refused(f"{where!r} has text that is stored as no run has it.")
+        raise _Refused(f"{where!r} has text in a form that is not used in run files.")
     raw.seek(begin)
     entries = raw.read(count * VLEN_BYTES)
     if len(entries) < count * VLEN_BYTES:
@@ -261,7 +262,7 @@ def _bytes_of_attributes(owner: Any, where: str, size: int) -> int:
         kind = attribute.get_type()
         if kind.get_class() == h5py.h5t.STRING and kind.is_variable_str():
             if stored != VLEN_BYTES:
-                raise _Refused(f"an attribute of {where!r} is a list of texts, which no run has.")
+                raise _Refused(f"an attribute of {where!r} is a list of texts, which is not used in run files.")
             found = np.empty(attribute.shape, dtype=attribute.dtype)
             attribute.read(found)
             length += len(found.item() or b"")

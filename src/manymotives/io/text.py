@@ -94,7 +94,7 @@ def _check_encoding(path: Path, encoding: str) -> None:
                 while text.read(PIECE):
                     pass
         except UnicodeError:
-            raise InputError(f"{path.name} begins like UTF-16 text and is not. Save it as CSV UTF-8.") from None
+            raise InputError(f"{path.name} begins like UTF-16 text but is not UTF-16. Save it as CSV UTF-8.") from None
 
 
 def _checked(path: Path, piece: bytes, before: int) -> bytes:

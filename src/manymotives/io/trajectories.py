@@ -26,6 +26,11 @@ def from_trajectories(
         Numbers are places in its lists of states and actions. Without it they are the names.
     tasks
         The task of each trajectory; trajectories of one task are its episodes. Without it all belong to one task.
+
+    Returns
+    -------
+    Demonstrations
+        One episode for each trajectory.
     """
     pairs = []
     for number, trajectory in enumerate(trajectories):
@@ -47,6 +52,18 @@ def from_minari(datasets: Any, environment: Environment | None = None) -> Demons
     """Demonstrations from a Minari dataset with discrete spaces, or from {task: dataset}; by object or by name.
 
     Without a mapping everything belongs to one task, which is called as the dataset.
+
+    Parameters
+    ----------
+    datasets
+        One dataset, or {task: dataset}.
+    environment
+        Numbers are places in its lists of states and actions. Without it they are the names.
+
+    Returns
+    -------
+    Demonstrations
+        Every episode of every dataset.
     """
     if isinstance(datasets, Mapping):
         named = {task: _opened(dataset) for task, dataset in datasets.items()}
@@ -91,7 +108,7 @@ def _whole(values: Any, word: str, number: int) -> list[int]:
         array = array[:, 0]
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise InputError(
-            f"trajectory {number}: {word} must be whole numbers, one a step; found {array.dtype} of shape "
+            f"trajectory {number}: {word} must be whole numbers, one per step; found {array.dtype} of shape "
             f"{list(array.shape)}. Only discrete spaces can be read."
         )
     return [int(value) for value in array]

@@ -53,6 +53,26 @@ class Softmax(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
+        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+
+        Parameters
+        ----------
+        environment
+            Where they choose.
+        rewards
+            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+        on
+            "state" or "state_action": what the rewards lie on.
+        discount
+            A number, or one for each reward. None: the environment's.
+        depth
+            How many steps ahead they look. None: for ever.
+
+        Returns
+        -------
+        ndarray
+            π(a|s) [..., S, A]; a JAX array where rewards are one.
+        """
         temperature, lapse = _numbers(self)
         q = reliable_plan(environment, rewards, on=on, discount=discount, depth=depth).q
         xp: Any = jnp if isinstance(q, jax.Array) else np
@@ -85,6 +105,26 @@ class SoftOptimal(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
+        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+
+        Parameters
+        ----------
+        environment
+            Where they choose.
+        rewards
+            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+        on
+            "state" or "state_action": what the rewards lie on.
+        discount
+            A number, or one for each reward. None: the environment's.
+        depth
+            How many steps ahead they look. None: for ever.
+
+        Returns
+        -------
+        ndarray
+            π(a|s) [..., S, A]; a JAX array where rewards are one.
+        """
         temperature, lapse = _numbers(self)
         how: Any = {"inverse_temperature": temperature, "discount": discount, "depth": depth}
         found = reliable_plan(environment, rewards, on=on, **how)
@@ -123,14 +163,14 @@ def _numbers(rule: Softmax | SoftOptimal) -> tuple[Any, Any]:
     for word in ("inverse_temperature", "lapse"):
         if getattr(rule, word) is None or isinstance(getattr(rule, word), Prior):
             raise InputError(
-                f"{type(rule).__name__}: to act, {word} must be a number, such as {word}="
-                f"{'4.0' if word == 'inverse_temperature' else '0.1'}; found {quoted(getattr(rule, word))}."
+                f"{type(rule).__name__}: for policies and simulation, {word} must be a number, such as "
+                f"{word}={'4.0' if word == 'inverse_temperature' else '0.1'}; found {quoted(getattr(rule, word))}."
             )
         if is_labelled(getattr(rule, word)) and any(
             labels is not None for labels in labelled(getattr(rule, word)).labels
         ):
             raise InputError(
-                f"{type(rule).__name__}: {word} has labels, and rewards have none to compare them with. Give numbers "
-                "without labels (.to_numpy()), in the order of the rewards."
+                f"{type(rule).__name__}: {word} has labels, but the rewards have none to match them with. Give "
+                "numbers without labels (.to_numpy()), in the order of the rewards."
             )
     return rule.inverse_temperature, rule.lapse

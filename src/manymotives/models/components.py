@@ -71,7 +71,7 @@ class Factor(NamedTuple):
         if unknown:
             raise InputError(
                 f"column {quoted(_column_of(self.component))} of covariates: "
-                f"{unknown_names(unknown, self.levels, 'level')} Nothing was learnt of others."
+                f"{unknown_names(unknown, self.levels, 'level')} The fit has no other levels."
             )
         return pd.Categorical(found, categories=list(self.levels), ordered=True)
 
@@ -86,8 +86,8 @@ def coding_of(component: Component, rows: Rows) -> Numeric | Factor:
     values = _values(component, rows, states)
     if (np.ptp(values, axis=0) <= CONSTANT * np.abs(values).max(axis=0)).any():
         raise InputError(
-            f"{quoted(component.name)} is {values[0, 0]:g} for all {len(values)} tasks: nothing can be learnt of its "
-            "effect. Leave it out of the formula."
+            f"{quoted(component.name)} is {values[0, 0]:g} for all {len(values)} tasks, so its effect cannot be "
+            "estimated. Leave it out of the formula."
         )
     count = values.shape[1]
     names = (component.name,) if count == 1 else tuple(f"{component.name}[{power}]" for power in range(1, count + 1))
@@ -100,13 +100,13 @@ def _factor(component: Component, rows: Rows) -> Factor:
     is_call = isinstance(component.tree, LazyCall)
     if not is_call and looks_like_numbers(levels):
         raise InputError(
-            f"column {quoted(column)} of covariates is text that looks like numbers, such as {quoted(levels[0])}. Make "
-            f"it a column of numbers, or write C({column}) where they name groups."
+            f"column {quoted(column)} of covariates is text that looks like numbers, such as {quoted(levels[0])}. "
+            f"Convert it to numbers, or write C({column}) if they name groups."
         )
     if len(levels) < 2:
         raise InputError(
-            f"{quoted(component.name)} is {quoted(levels[0])} for all {len(rows.where)} tasks: there is nothing to "
-            "compare. Leave it out of the formula."
+            f"{quoted(component.name)} is {quoted(levels[0])} for all {len(rows.where)} tasks, so there is "
+            "nothing to compare. Leave it out of the formula."
         )
     reference = reference_of(component.tree, component.name) if is_call else None
     if reference is not None:
@@ -141,7 +141,7 @@ def _values(component: Component, rows: Rows, states: dict[str, Any]) -> Float[n
         else:
             found = np.broadcast_to(np.asarray(_evaluate(tree, rows, states), dtype=float), (len(rows.where),))[:, None]
     finite = np.isfinite(found).all(axis=1)
-    rows.check(finite, f"{quoted(component.name)} is infinite or no number")
+    rows.check(finite, f"{quoted(component.name)} is infinite or not a number")
     return np.array(found)
 
 
@@ -166,7 +166,7 @@ def _evaluate(tree: Any, rows: Rows, states: dict[str, Any]) -> Any:
 def _polynomial(tree: LazyCall, name: str, rows: Rows, states: dict[str, Any]) -> np.ndarray:
     """Orthogonal polynomials over the tasks of the fit."""
     values, degree = np.asarray(_evaluate(tree.args[0], rows, states), dtype=float), degree_of(tree)
-    rows.check(np.isfinite(values), f"{quoted(name)} is infinite or no number")
+    rows.check(np.isfinite(values), f"{quoted(name)} is infinite or not a number")
     different = np.unique(values)
     if name not in states and len(different) <= (degree or 0):
         raise InputError(

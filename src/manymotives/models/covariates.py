@@ -67,7 +67,7 @@ class Covariates(Recorded):
         for name in ("tasks", "names", "values", "levels"):  # lists, where they come from a file
             object.__setattr__(self, name, _tuples(getattr(self, name)))
         if not self._fits():
-            raise InputError("this file holds covariates whose parts do not fit together.")
+            raise InputError("this file holds covariates whose parts are inconsistent.")
 
     def __repr__(self) -> str:
         return f"<covariates {', '.join(self.names)}: {len(self.tasks)} rows>"
@@ -134,7 +134,8 @@ class Covariates(Recorded):
                 if len(found) > 1:
                     raise InputError(
                         f"task {quoted(task)} has several values of {quoted(column)} in {TABLE}: "
-                        f"{quoted(found[0])} and {quoted(found[1])}. A covariate is one value for each task."
+                        f"{quoted(found[0])} and {quoted(found[1])}. A covariate must have one value for each "
+                        "task."
                     )
             chosen[column] = tuple(values[places[level_name(task)][0]] for task in tasks)
         where = tuple(f"task {quoted(task)}" for task in tasks)

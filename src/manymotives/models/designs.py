@@ -211,12 +211,12 @@ def _check_identified(coded: Coded, text: str) -> None:
         used = [coded.names[at] for at, weight in zip(kept, weights) if at and abs(weight) > 1e-6 * (size > 0)]
         if not used:
             raise InputError(
-                f"formula {quoted(text)}: the column {quoted(coded.names[place])} is the same for all tasks, so that "
-                "nothing can be learnt of its effect. Leave out the term, or a level that no task has."
+                f"formula {quoted(text)}: the column {quoted(coded.names[place])} is the same for all tasks, so "
+                "its effect cannot be estimated. Leave out the term, or a level that no task has."
             )
         raise InputError(
-            f"formula {quoted(text)}: the column {quoted(coded.names[place])} follows from {listed(used)} in these "
-            "tasks, so that their effects cannot be told apart. Leave one of them out."
+            f"formula {quoted(text)}: the column {quoted(coded.names[place])} is a linear combination of "
+            f"{listed(used)} in these tasks, so their effects cannot be separated. Leave one of them out."
         )
 
 
@@ -225,11 +225,11 @@ def _level(grouping: Grouping, coded: Coded, rows: Rows) -> Level:
     name, order = product_name(grouping.factor), member_order(grouping.factor, rows)
     members = tuple(map(_joined, order))
     if len(set(members)) < len(members):
-        raise InputError(f"members of {quoted(name)} have the same name. Take the colons out of their names.")
+        raise InputError(f"members of {quoted(name)} have the same name. Remove the colons from their names.")
     if len(members) == 1:
         raise InputError(
-            f"all tasks have the same {name}, {quoted(members[0])}: nothing can be learnt of how its members differ. "
-            f"Leave out (… | {name})."
+            f"all tasks have the same {name}, {quoted(members[0])}, so differences between its members cannot be "
+            f"estimated. Leave out (… | {name})."
         )
     place = {names: number for number, names in enumerate(order)}
     index = np.array([place[names] for names in member_names(grouping.factor, rows)], dtype=np.int64)
@@ -237,7 +237,7 @@ def _level(grouping: Grouping, coded: Coded, rows: Rows) -> Level:
         values = coded.columns[:, column]
         if column and all(np.ptp(values[index == member]) == 0 for member in range(len(members))):
             raise InputError(
-                f"{quoted(slope)} does not vary within any {name}, so that no {name} shows a slope of its own. Write "
+                f"{quoted(slope)} does not vary within any {name}, so slopes by {name} cannot be estimated. Write "
                 f"(1 | {name})."
             )
     return Level(name, members, _read_only(index), coded.columns, coded.names)
@@ -251,7 +251,7 @@ def _lonely_levels(codings: Sequence[Numeric | Factor], rows: Rows) -> list[str]
             alone = [level for number, level in enumerate(coding.levels) if np.sum(codes == number) == 1]
             found += [
                 f"only {rows.where[int(np.argmax(codes == coding.levels.index(level)))]} has {coding.name} "
-                f"{quoted(level)}: its effect rests on one task."
+                f"{quoted(level)}, so its effect depends on a single task."
                 for level in alone
             ]
     return found
@@ -261,12 +261,13 @@ def _level_warnings(level: Level) -> list[str]:
     alone = int(np.sum(np.bincount(level.index, minlength=len(level.members)) == 1))
     if alone == len(level.members):
         return [
-            f"each {level.name} has one task: how {level.name} and tasks differ can be told apart by the priors alone."
+            f"each {level.name} has one task, so differences between members of {level.name} and differences "
+            "between tasks are separated only by the priors."
         ]
     if alone and len(level.names) > 1:
         return [
-            f"{alone} of {len(level.members)} members of {level.name} have one task, which shows no slope: theirs rest "
-            "on the others'."
+            f"{alone} of {len(level.members)} members of {level.name} have one task, from which no slope can be "
+            "estimated: their slopes follow from those of the others."
         ]
     return []
 

@@ -68,14 +68,14 @@ def parsed(text: Any, parameter: str | None = None) -> Formula:
     try:
         model = _model(text)
     except RecursionError:
-        raise InputError(f"formula {quoted(text)} has too many parentheses within each other.") from None
+        raise InputError(f"formula {quoted(text)} has too many nested parentheses.") from None
     _check_response(model, text, parameter)
     if model.group_terms and not model.common_terms:
         raise InputError(f"formula {quoted(text)}: write groups in parentheses, such as (1 | mouse).")
     if Intercept() not in model.common_terms:
         raise InputError(
-            f"formula {quoted(text)} leaves out the intercept, but a population always has its mean. Leave out the 0 "
-            "or - 1: effects of a factor are then differences from its first level."
+            f"formula {quoted(text)} leaves out the intercept, but a population always has a mean. Leave out the "
+            "0 or - 1; effects of a factor are then differences from its first level."
         )
     return Formula(text, _products(model.common_terms, text), _groupings(model, text))
 
@@ -123,8 +123,9 @@ def _model(text: str) -> Model:
         raise
     except Exception:  # of any kind: `formulae` does not check what its operators join
         raise InputError(
-            f"formula {quoted(text)} cannot be read: it joins things that cannot be joined. Terms are joined by +, :, "
-            "* or /, groups are written (1 | mouse) or (condition | mouse), arithmetic is written I(a + b)."
+            f"formula {quoted(text)} cannot be read, because it combines terms in a way that is not allowed. "
+            "Terms are combined by +, :, * or /, groups are written (1 | mouse) or (condition | mouse), and "
+            "arithmetic is written I(a + b)."
         ) from None
 
 
@@ -154,7 +155,9 @@ def _check_size(text: str, tokens: list[Any]) -> None:
     power = prod(value for value in powers if isinstance(value, int | float))
     longest = min(names, (1 + sum(kind in ("STAR", "COLON", "SLASH", "PIPE") for kind in kinds)) * power)
     if power > MOST_TERMS or sum(comb(names, size) for size in range(1, int(longest) + 1)) > MOST_TERMS:
-        raise InputError(f"formula {quoted(text)} can expand to more than {MOST_TERMS:,} terms. Write out those meant.")
+        raise InputError(
+            f"formula {quoted(text)} can expand to more than {MOST_TERMS:,} terms. Write out the ones you need."
+        )
 
 
 def _check_powers(tree: Any, text: str) -> None:
@@ -240,7 +243,8 @@ def _component(part: Any, text: str) -> Component:
         if not isinstance(part.name, str) or part.reference is not None:
             found = part.name if part.reference is None else f"{part.name}[{part.reference}]"
             raise InputError(
-                f"formula {quoted(text)}: {quoted(found)} is no term. Terms are names of columns and functions of them."
+                f"formula {quoted(text)}: {quoted(found)} is not a term. Terms are names of columns and "
+                "functions of them."
             )
         return Component(part.name, LazyVariable(part.name))
     assert isinstance(part, Call)
@@ -263,7 +267,7 @@ def _check_call(tree: Any, text: str, outermost: bool = False) -> None:
         return
     if isinstance(tree, LazyValue):
         if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
-            raise InputError(f"formula {quoted(text)}: {quoted(tree.value)} is no number.")
+            raise InputError(f"formula {quoted(text)}: {quoted(tree.value)} is not a number.")
         return
     if isinstance(tree, LazyVariable):
         return
@@ -277,7 +281,10 @@ def _check_call(tree: Any, text: str, outermost: bool = False) -> None:
     if name not in (*ELEMENTWISE, *STATEFUL, IDENTITY):
         known = [*ELEMENTWISE, *STATEFUL, IDENTITY, POLYNOMIAL, "C"]
         inside = " inside another function" if name in (*FACTORS, POLYNOMIAL) else ""
-        raise InputError(f"formula {quoted(text)}: no function {quoted(name)}{inside}. There are {listed(known, 20)}.")
+        raise InputError(
+            f"formula {quoted(text)}: there is no function {quoted(name)}{inside}. The functions are "
+            f"{listed(known, 20)}."
+        )
     if len(args) != 1 or kwargs:
         raise InputError(f"formula {quoted(text)}: {name} takes one column, or arithmetic of columns.")
     if not column_names(args[0]):

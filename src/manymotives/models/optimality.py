@@ -41,7 +41,13 @@ class ExponentialOptimality(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class UniformOptimality(Recorded):
-    """Any gap up to `upper` is as likely as any other; larger ones are impossible."""
+    """Any gap up to `upper` is as likely as any other; larger ones are impossible.
+
+    Parameters
+    ----------
+    upper
+        The largest gap.
+    """
 
     upper: float
 
@@ -79,15 +85,18 @@ class DistributionOptimality(Recorded):
         points = np.concatenate([[-1.0, -1e-9, 0.0], np.logspace(-9.0, 12.0, 1000), [1e100]])
         below = -np.expm1(self.log_survival(points))
         if below.shape != points.shape or not np.isfinite(below).all() or (np.diff(below) < -1e-9).any():
-            raise InputError("DistributionOptimality: a distribution function rises from 0 to 1; this one does not.")
+            raise InputError(
+                "DistributionOptimality: a distribution function must increase from 0 to 1; this one does not."
+            )
         if below[1] > 1e-12:
             raise InputError(
-                f"DistributionOptimality: gaps are not negative, but this distribution has mass {below[1]:.3g} below 0."
+                "DistributionOptimality: gaps cannot be negative, but this distribution has mass "
+                f"{below[1]:.3g} below 0."
             )
         if below[-1] < 1 - 1e-6:
             raise InputError(
-                f"DistributionOptimality: the distribution function is only {below[-1]:.6g} at a gap of 1e100. It must "
-                "rise to 1."
+                f"DistributionOptimality: the distribution function is only {below[-1]:.6g} at a gap of 1e100. It "
+                "must increase to 1."
             )
 
     def log_survival(self, gap: Any) -> Any:
@@ -107,7 +116,7 @@ class DistributionOptimality(Recorded):
                 f"DistributionOptimality: the distribution function fails on an array of gaps: {error}."
             ) from None
         if inside.shape != gap.shape or not ((inside >= -1e-12) & (inside <= 1 + 1e-12)).all():
-            raise InputError("DistributionOptimality: a distribution function has values between 0 and 1.")
+            raise InputError("DistributionOptimality: a distribution function must have values between 0 and 1.")
         with np.errstate(divide="ignore"):
             return np.log1p(-np.clip(inside, 0.0, 1.0))
 

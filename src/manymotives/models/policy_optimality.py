@@ -158,7 +158,10 @@ class PolicyOptimalityModel(Model):
         if not isinstance(self.sharing, Hierarchical | Separate | Pooled):
             raise InputError(f"{who}: sharing must be Hierarchical(), Separate() or Pooled(); found {self.sharing!r}.")
         if self.has_covariates:
-            raise InputError(f"{who}: its population has no location that covariates could shift. Use Hierarchical().")
+            raise InputError(
+                f"{who}: covariates cannot be used, because the population has no location that they could shift. "
+                "Use Hierarchical() without covariates."
+            )
         check_optimality(self.optimality)
         for word, allowed in (("factorisation", FACTORISATIONS), ("empty_set", EMPTY_SETS)):
             if not isinstance(getattr(self, word), str) or getattr(self, word) not in allowed:
@@ -171,22 +174,24 @@ class PolicyOptimalityModel(Model):
         if isinstance(self.policy.concentration, Prior):
             if self.factorisation == "policy_given_reward":
                 raise InputError(
-                    f'{who}: with factorisation="policy_given_reward" the concentration of policies must be a number: '
-                    "policies of each reward are normalised, at a cost that a prior would multiply."
+                    f'{who}: with factorisation="policy_given_reward" the concentration of policies must be a '
+                    "number, because normalising the policies of each reward would be too costly under a prior."
                 )
             if self.empty_set == "drop" and self.is_hierarchical:
                 raise InputError(
-                    f'{who}: with empty_set="drop" tasks that share a concentration of policies inform it by how '
-                    'optimal they are, which is not implemented. Use "condition" or "prior", Separate(), or a number.'
+                    f'{who}: with empty_set="drop" the optimality of tasks would inform the concentration of '
+                    'policies that they share, which is not implemented. Use "condition" or "prior", Separate(), '
+                    "or a number."
                 )
         if self.reward_concentration is not None and not self.shares_rewards:
             raise InputError(
-                f"{who}: reward_concentration says how alike tasks are that inform each other; that takes "
-                'factorisation="policy_given_reward" and Hierarchical(). Elsewhere it changes nothing.'
+                f'{who}: reward_concentration has an effect only with factorisation="policy_given_reward" and '
+                "Hierarchical(). Leave it out, or use these."
             )
         if self.empty_set != "condition" and self.factorisation == "policy_given_reward":
             raise InputError(
-                f'{who}: empty_set is for factorisation="reward_given_policy"; the other has no empty sets.'
+                f'{who}: empty_set is for factorisation="reward_given_policy"; the other factorisation has no '
+                "empty sets. Leave it out."
             )
         if not isinstance(self.scale_free, bool | np.bool_):
             raise InputError(f"{who}: scale_free must be True or False; found {self.scale_free!r}.")

@@ -35,9 +35,22 @@ class Prior(Recorded):
         return any(isinstance(value, Prior) for value in self.parameters)
 
     def draw(self, shape: Any, *, seed: int = 0) -> np.ndarray:
-        """Independent draws, from a prior whose parameters are numbers."""
+        """Independent draws, from a prior whose parameters are numbers.
+
+        Parameters
+        ----------
+        shape
+            How many: a number, or the shape of the array.
+        seed
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        ndarray
+            Draws, of this shape.
+        """
         if self.is_nested:
-            raise InputError(f"{quoted(self)} has priors as parameters: draw from those first.")
+            raise InputError(f"{quoted(self)} has priors as parameters. Draw from those first.")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         given = [np.broadcast_to(np.asarray(value, dtype=float), shape).ravel() for value in self.parameters]
         if len(given) == 1:
@@ -50,7 +63,13 @@ class Prior(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class Gamma(Prior):
-    """Positive, with mean shape / rate: rate, never scale."""
+    """Positive, with mean shape / rate: rate, never scale.
+
+    Parameters
+    ----------
+    shape, rate
+        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    """
 
     shape: Any
     rate: Any
@@ -62,7 +81,14 @@ class Gamma(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Beta(Prior):
-    """Between 0 and 1, with mean alpha / (alpha + beta)."""
+    """Between 0 and 1, with mean alpha / (alpha + beta).
+
+    Parameters
+    ----------
+    alpha, beta
+        Of the distribution: so many imagined successes and failures. A number (or one for each component), which is
+        then known; or a prior, and it is inferred.
+    """
 
     alpha: Any
     beta: Any
@@ -74,7 +100,15 @@ class Beta(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Normal(Prior):
-    """Any real number; `scale` is the standard deviation."""
+    """Any real number; `scale` is the standard deviation.
+
+    Parameters
+    ----------
+    mean
+        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    scale
+        Its standard deviation, likewise.
+    """
 
     mean: Any
     scale: Any
@@ -86,7 +120,14 @@ class Normal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class HalfNormal(Prior):
-    """The absolute value of a Normal(0, scale)."""
+    """The absolute value of a Normal(0, scale).
+
+    Parameters
+    ----------
+    scale
+        Standard deviation of the normal distribution that is cut at 0. A number (or one for each component), which is
+        then known; or a prior, and it is inferred.
+    """
 
     scale: Any
 
@@ -97,7 +138,15 @@ class HalfNormal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class LogNormal(Prior):
-    """exp of a Normal(mean, scale): the median is exp(mean)."""
+    """exp of a Normal(mean, scale): the median is exp(mean).
+
+    Parameters
+    ----------
+    mean
+        Of the logarithm. A number (or one for each component), which is then known; or a prior, and it is inferred.
+    scale
+        Standard deviation of the logarithm, likewise.
+    """
 
     mean: Any
     scale: Any
@@ -114,9 +163,11 @@ def check_parameter(value: Any, what: str, needed: str, *, levels: int = 1) -> N
     """
     if isinstance(value, Prior):
         if needed not in (value.support, "real"):
-            raise InputError(f"{what} must be {_DESCRIBED[needed]}; {quoted(value)} can be otherwise.")
+            raise InputError(f"{what} must be {_DESCRIBED[needed]}; values of {quoted(value)} need not be.")
         if value.is_nested and levels == 1:
-            raise InputError(f"{what}: the parameters of {quoted(value)} must be numbers; there are no more levels.")
+            raise InputError(
+                f"{what}: the parameters of {quoted(value)} must be numbers, because no deeper hierarchy is allowed."
+            )
         return
     try:
         numbers = np.asarray(value, dtype=float)

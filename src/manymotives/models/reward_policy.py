@@ -102,8 +102,8 @@ class RewardPolicyModel(Model):
             check_parameter(self.discount, "RewardPolicyModel: discount", "unit", levels=2)
             if self.switching is not None:
                 raise InputError(
-                    "RewardPolicyModel: a discount cannot be inferred where motives switch yet. Give it as a number, "
-                    "or leave out the switching."
+                    "RewardPolicyModel: a discount cannot be inferred yet if motives switch. Give it as a "
+                    "number, or leave out the switching."
                 )
         elif self.discount is not None and not _is_discount(self.discount):
             raise InputError(
@@ -119,11 +119,13 @@ class RewardPolicyModel(Model):
                 "Leave out one of them."
             )
         if isinstance(self.reward, SmoothReward):
-            raise InputError("Mixture: SmoothReward() is not for motives that tasks share yet. Use GaussianReward().")
+            raise InputError(
+                "Mixture: SmoothReward() is not available yet for motives that tasks share. Use GaussianReward()."
+            )
         if self.sharing.spread is not None and not isinstance(self.reward, GaussianReward):
             raise InputError(
-                f"Mixture: a spread is for GaussianReward(), whose weights can be any number; found {self.reward!r}. "
-                "Leave out the spread: tasks of one motive then have exactly its reward."
+                "Mixture: a spread requires GaussianReward(), whose weights can be any number; found "
+                f"{self.reward!r}. Leave out the spread: tasks that share a motive then have exactly its reward."
             )
 
     @property
@@ -176,13 +178,15 @@ class RewardPolicyModel(Model):
         """What the model alone cannot tell apart, whatever the data."""
         if self.depth == 1 and self.reward.on == "state":
             return (
-                "with depth=1 agents see the reward of the state they are in, which is the same for every action: "
-                "choices say nothing about rewards on states. Use depth=2, or rewards on pairs (on='state_action').",
+                "with depth=1 only the reward of the current state counts, which is the same for every action, "
+                "so choices say nothing about rewards on states. Use depth=2, or rewards on pairs "
+                "(on='state_action').",
             )
         if isinstance(self.inverse_temperature, Prior) and self.reward.link != NORMALISED:
             return (
-                f"{type(self.reward).__name__} has a scale of its own and the inverse temperature is inferred as well: "
-                "the data see only their product, and the priors alone tell them apart. Fix one of them.",
+                f"{type(self.reward).__name__} has a scale of its own and the inverse temperature is inferred as "
+                "well: choices identify only their product, and the two are separated by the priors alone. Fix "
+                "one of them.",
             )
         return ()
 
@@ -322,13 +326,13 @@ def _check_several(reward: Any, environment: Environment, belief: Any) -> None:
         return
     if belief is not None:
         raise InputError(
-            "several environments must be known: their transitions cannot be inferred along with the rewards. Take "
-            "the means of beliefs (belief.mean)."
+            "several environments must be known: their transitions cannot be inferred together with the rewards. "
+            "Use the means of beliefs (belief.mean)."
         )
     if isinstance(reward, SmoothReward) and len(environment.members) > 1:
         raise InputError(
-            "SmoothReward() is for one environment: in several, states with one name have one reward, and it would "
-            "give each its own. Use GaussianReward()."
+            "SmoothReward() is for a single environment: in several, states with the same name have the same "
+            "reward, which it cannot represent. Use GaussianReward()."
         )
 
 

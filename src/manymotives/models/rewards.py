@@ -29,6 +29,8 @@ RESIDUAL = HalfNormal(scale=0.5)  # of τ: half a unit of log-odds is much for w
 class DirichletReward(Recorded):
     """Rewards are shares of one unit: not negative, summing to one over states or pairs (paper, section 3.2).
 
+    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
+
     Parameters
     ----------
     concentration
@@ -37,8 +39,6 @@ class DirichletReward(Recorded):
         of which every reward on the simplex is equally likely.
     on
         "state" or "state_action".
-
-    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
     """
 
     concentration: Any = Gamma(shape=1.0, rate=1.0)
@@ -67,15 +67,15 @@ class DirichletReward(Recorded):
 class BetaReward(Recorded):
     """Rewards are numbers between 0 and 1, independent of each other (the authors' earlier prior).
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
+    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
+
     Parameters
     ----------
     alpha, beta
         Of each state's (or pair's) Beta distribution: numbers, arrays, or priors.
     on
         "state" or "state_action".
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
-    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
     """
 
     alpha: Any = Gamma(shape=2.0, rate=1.0)
@@ -103,6 +103,9 @@ class BetaReward(Recorded):
 class GaussianReward(Recorded):
     """Rewards are weighted sums of features, the weights normal; negative rewards are ordinary.
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
+    otherwise: rewards are then in units of log-odds.
+
     Parameters
     ----------
     features
@@ -122,9 +125,6 @@ class GaussianReward(Recorded):
         With features: whether each state (or available pair) also has a reward of its own on top of them, Normal(0, τ)
         with one τ for all. True: τ ~ HalfNormal(scale=0.5); or a prior of τ; or a number. So features say what is
         general, and the residual the rest, as little as the data ask for.
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
     """
 
     features: Any = None
@@ -144,15 +144,19 @@ class GaussianReward(Recorded):
         check_parameter(self.scale, "GaussianReward: scale", "positive")
         _check_on(self.on, "GaussianReward")
         if self.features is None and self.names is not None:
-            raise InputError("GaussianReward: names are for features; without features the states are the names.")
+            raise InputError(
+                "GaussianReward: names are for features; without features the names of the states are used. "
+                "Leave them out."
+            )
         if not isinstance(self.residual, bool):
             check_parameter(self.residual, "GaussianReward: residual", "positive")
         if self.residual is not False and self.features is None:
             raise InputError(
-                "GaussianReward: a residual is what features leave; without features every reward is free already."
+                "GaussianReward: a residual is added to what features explain; without features every reward "
+                "is already free. Leave it out."
             )
         if self.groups is not None and not isinstance(self.scale, Prior):
-            raise InputError("GaussianReward: groups have scales in common that are inferred: give scale a prior.")
+            raise InputError("GaussianReward: the common scale of each group is inferred, so scale must be a prior.")
 
     @property
     def component(self) -> Prior:
@@ -289,7 +293,8 @@ class RewardSet(Recorded):
             again = rewards[first[np.argmax(times)]]
             positions = [str(i) for i, reward in enumerate(rewards) if np.array_equal(reward, again)]
             raise InputError(
-                f"RewardSet: rewards {' and '.join(positions[:3])} are the same. Give one, with their weights together."
+                f"RewardSet: rewards {' and '.join(positions[:3])} are the same. Keep one of them, with the "
+                "sum of their weights."
             )
         weights = np.full(len(rewards), 1.0) if self.weights is None else self._numbers(len(rewards))
         weights = weights / weights.max()

@@ -64,7 +64,7 @@ def check_some_are_shared(environment: Environment, found: RewardNames) -> None:
     """Without a name in common, what is learnt in one environment says nothing about another."""
     if isinstance(environment, Environments) and len(environment.members) > 1 and not found.are_shared:
         raise InputError(
-            f"environments {listed(environment.names)} have no state in common, so that nothing learnt in one says "
-            "anything about another. Call states that mean the same by the same name, or give features of states: "
+            f"environments {listed(environment.names)} have no state in common, so nothing learnt in one applies "
+            "to another. Give corresponding states the same name, or give features of states: "
             "GaussianReward(features=...)."
         )

@@ -45,6 +45,9 @@ class Eigenvectors(NamedTuple):
 class SmoothReward(Recorded):
     """Rewards on states that are alike in neighbouring states, by as much as the data say.
 
+    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
+    otherwise: rewards are then in units of log-odds.
+
     Parameters
     ----------
     scale
@@ -63,9 +66,6 @@ class SmoothReward(Recorded):
     graph
         Which states are neighbours: a symmetric array [S, S] of weights, dense or sparse. None: those between which
         some action leads with positive probability, with weight 1.
-
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
     """
 
     scale: Any = HalfNormal(scale=1.0)
@@ -85,11 +85,11 @@ class SmoothReward(Recorded):
             check_parameter(given, f"SmoothReward: {word}", "positive")
             if any(np.ndim(number) > 0 for number in (given.parameters if isinstance(given, Prior) else (given,))):
                 raise InputError(
-                    f"SmoothReward: {word} is one for all states, a number or a prior; found {quoted(given)}."
+                    f"SmoothReward: {word} must be a single number or prior for all states; found {quoted(given)}."
                 )
         if self.mean is not None and not (isinstance(self.mean, int | float) and self.mean == 0):
             raise InputError(
-                f"SmoothReward: mean must be None (what the population wants is inferred) or 0; found "
+                "SmoothReward: mean must be None (the population's mean reward is inferred) or 0; found "
                 f"{quoted(self.mean)}."
             )
         if self.basis is not None and (isinstance(self.basis, bool) or not isinstance(self.basis, int | np.integer)):
@@ -122,7 +122,7 @@ class SmoothReward(Recorded):
         graph = self.neighbours(environment)
         if graph.nnz == 0:
             raise InputError(
-                "SmoothReward: no state has a neighbour, so that there is nothing to be alike. Use GaussianReward()."
+                "SmoothReward: no state has a neighbour, so rewards cannot be smooth. Use GaussianReward()."
             )
         count = self.basis or (size if size <= ALL_STATES else FEWER)
         degree = np.asarray(graph.sum(axis=1)).ravel()
@@ -175,8 +175,8 @@ class SmoothReward(Recorded):
         if uneven.nnz:
             one, other = (states[index[0]] for index in uneven.coords)
             raise InputError(
-                f"SmoothReward: graph must be symmetric; the weight from {quoted(one)} to {quoted(other)} is not the "
-                "one back. For neighbours in either direction: graph + graph.T."
+                f"SmoothReward: graph must be symmetric; the weight from {quoted(one)} to {quoted(other)} differs "
+                "from the reverse one. To link neighbours in either direction, use graph + graph.T."
             )
         return sp.csr_array((found + found.T) / 2)
 
@@ -195,8 +195,8 @@ class SmoothReward(Recorded):
             )
         if size > 3 and graph.nnz == size * (size - 1):
             return (
-                "SmoothReward: every state is a neighbour of every other, so that no states are nearer than others. "
-                "Say with `graph` which are.",
+                "SmoothReward: every state is a neighbour of every other, so no states are closer than others. "
+                "Use `graph` to say which are neighbours.",
             )
         return ()
 

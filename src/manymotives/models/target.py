@@ -294,8 +294,8 @@ def checked_choices(environment: Environment, demonstrations: Demonstrations) ->
     """Counts [M, S, A] of choices that the environment allows."""
     if demonstrations.states != environment.states or demonstrations.actions != environment.actions:
         raise InputError(
-            "the demonstrations have other states or actions than the environment. Read them with it: "
-            "Demonstrations.from_frame(frame, environment, ...)."
+            "the states or actions of the demonstrations differ from those of the environment. Read them with "
+            "it: Demonstrations.from_frame(frame, environment, ...)."
         )
     counts = demonstrations.counts.astype(float)
     impossible = (counts > 0).any(axis=0) & ~environment.available
@@ -303,8 +303,7 @@ def checked_choices(environment: Environment, demonstrations: Demonstrations) ->
         state, action = np.argwhere(impossible)[0]
         raise InputError(
             f"action {quoted(environment.actions[action])} was taken in state "
-            f"{quoted(environment.states[state])}, where the "
-            "environment does not have it."
+            f"{quoted(environment.states[state])}, where it is not available in this environment."
         )
     return counts
 
@@ -315,7 +314,7 @@ def check_everyone_chose(demonstrations: Demonstrations, counts: np.ndarray) -> 
     if silent:
         raise InputError(
             f"no choices were recorded for {', '.join(map(quoted, silent[:5]))}{' …' if len(silent) > 5 else ''}: "
-            "under Separate() nothing can be said of them. Use Hierarchical(), or leave them out."
+            "under Separate() nothing can be inferred about them. Use Hierarchical(), or leave them out."
         )
 
 

@@ -23,7 +23,7 @@ def features_in(features: Any, environment: Environment, on: str, names: Any) ->
     """
     if not isinstance(environment, Environments):
         if isinstance(features, Mapping):
-            raise InputError(f"{WHAT} are given for {listed(features)}: there are not several environments.")
+            raise InputError(f"{WHAT} are given for {listed(features)}, but there is only one environment.")
         return features
     if isinstance(features, Mapping):
         return _stacked(features, environment, on, names)

@@ -72,7 +72,7 @@ def plan_under_belief(belief: DynamicsBelief, rewards: Any, *, on: str, environm
     known = belief.mean
     given = checked_rewards(known, rewards, on)
     if given.is_jax:
-        raise InputError("under a belief rewards are NumPy arrays; JAX's are for known environments.")
+        raise InputError("under a belief, rewards must be NumPy arrays; JAX arrays are for known environments.")
     count = checked_environments(environments)
     making, choosing, valuing = (belief.draws(count, rng) for rng in generator(seed).spawn(3))
     flat = np.ascontiguousarray(given.values.reshape(-1, *given.values.shape[-2:]))

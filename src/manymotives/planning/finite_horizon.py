@@ -25,8 +25,8 @@ def checked_depth(depth: Any, what: str) -> int | None:
     is_whole = isinstance(depth, int | np.integer) and not isinstance(depth, bool)
     if not is_whole or not 1 <= depth <= DEEPEST:
         raise InputError(
-            f"{what} must be a whole number of steps from 1 to {DEEPEST}; found {quoted(depth)}. For agents who look "
-            "ahead for ever, leave it out."
+            f"{what} must be a whole number of steps from 1 to {DEEPEST}; found {quoted(depth)}. For an infinite "
+            "horizon, leave it out."
         )
     return int(depth)
 

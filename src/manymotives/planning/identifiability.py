@@ -88,8 +88,8 @@ class Identifiability:
             return self._basis
         if self.left_out is not None:
             raise InputError(
-                f"the directions of rewards on pairs that no choice can show cannot be written down: {self.left_out}. "
-                "There is one for each state that is not terminal (shaping)."
+                "the directions of rewards on pairs that choices cannot identify are not listed, because "
+                f"{self.left_out}. There is one for each state that is not terminal (potential shaping)."
             )
         return np.linalg.qr(self._shaping.toarray())[0]
 
@@ -97,7 +97,7 @@ class Identifiability:
     def weights(self) -> Float[np.ndarray, "K n"]:
         """With features, orthonormal columns that span the weights no choice can show."""
         if self.features is None:
-            raise InputError("these rewards have no features: `directions` has what no choice can show.")
+            raise InputError("these rewards have no features; `directions` has what choices cannot identify.")
         sizes = np.linalg.norm(self.features, axis=0)
         sizes = np.where(sizes > 0, sizes, 1.0)
         seen = self._without_shaping(np.where(self.exists[:, None], self.features / sizes, 0.0))
@@ -132,7 +132,18 @@ class Identifiability:
         return found
 
     def can_show(self, first: Any, second: Any) -> Any:
-        """Whether choices can show the difference between two rewards, given by number: of a state, or s·A + a."""
+        """Whether choices can show the difference between two rewards, given by number: of a state, or s·A + a.
+
+        Parameters
+        ----------
+        first, second
+            Numbers of two rewards, or arrays of them.
+
+        Returns
+        -------
+        bool
+            Whether choices can show the difference; an array where numbers are one.
+        """
         return (self.groups[first] == self.groups[second]) & (self.groups[first] >= 0)
 
     @property
@@ -157,6 +168,16 @@ class Identifiability:
         """Rewards [..., S(, A)] without what no choice can show: of all that choose alike, the one with least squares.
 
         Rewards that choose alike (with one temperature) become the same; rewards that no choice depends on become 0.
+
+        Parameters
+        ----------
+        rewards
+            [..., S] or [..., S, A], or weights of features.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
         """
         values = np.asarray(rewards, dtype=float)
         cells = values.reshape(*values.shape[: values.ndim - (1 if self.on == "state" else 2)], -1)
@@ -238,6 +259,12 @@ def identifiability(
         False where transitions are not known: then only what holds in every environment counts.
     depth
         How many steps ahead agents look. None: for ever.
+
+    Returns
+    -------
+    Identifiability
+        `directions` that change no choice, `groups` of states that can be compared, `can_show(state, other)` and
+        `reduced(rewards)`.
     """
     check_known(environment)
     if on not in ("state", "state_action"):

@@ -43,6 +43,10 @@ def loss_matrix(
     environment
         An `Environment`; or a `DynamicsBelief`: V^π is then E V^π under it, and V* the most that a memoryless policy
         found is worth (docs/unknown-dynamics.md).
+    policies
+        π(a|s) [K, S, A].
+    rewards
+        [N, S] or [N, S, A].
     on
         "state", or "state_action" with rewards [N, S, A].
     scale_free
@@ -50,12 +54,17 @@ def loss_matrix(
         reward that hardly differs between states makes every policy nearly optimal; on this scale it does not.
     environments, seed
         Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
+
+    Returns
+    -------
+    ndarray
+        max_s V*(s) − V^π(s), [K, N].
     """
     belief = environment if isinstance(environment, DynamicsBelief) else None
     known = environment.mean if isinstance(environment, DynamicsBelief) else environment
     check_known(known)
     if belief is None and environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
+        raise InputError("environments= is for a DynamicsBelief, and this environment is known. Leave it out.")
     given = checked_rewards(known, rewards, on)
     checked = checked_policies(known, policies)
     for word, shape, batch in (
@@ -70,7 +79,9 @@ def loss_matrix(
     is_jax = given.is_jax or isinstance(checked, jax.Array)
     if belief is not None:
         if is_jax:
-            raise InputError("under a belief rewards and policies are NumPy arrays; JAX's are for known environments.")
+            raise InputError(
+                "under a belief, rewards and policies must be NumPy arrays; JAX arrays are for known environments."
+            )
         count, rng = checked_environments(environments), generator(seed)
         made = BeliefPlannedRewards.of_rewards(
             belief, values, on=on, scale_free=scale_free, environments=count, rng=rng

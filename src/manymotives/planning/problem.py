@@ -45,7 +45,7 @@ def check_known(environment: Any) -> None:
     """Refuse what is not an environment."""
     if isinstance(environment, DynamicsBelief):
         raise InputError(
-            "this takes a known environment; found a DynamicsBelief. Use its mean, or average over its samples."
+            "a known environment is needed here; found a DynamicsBelief. Use its mean, or average over its samples."
         )
     if not isinstance(environment, Environment):
         raise InputError(f"environment must be mm.Environment; found {type(environment).__name__}.")
@@ -60,7 +60,7 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
     is_jax = isinstance(rewards, jax.Array)
     values = rewards if is_jax else _numbers(rewards, "rewards")
     if is_jax and values.dtype in (jax.numpy.float16, jax.numpy.bfloat16):
-        raise InputError(f"rewards in {values.dtype} are too coarse to plan with. Use float32 or float64.")
+        raise InputError(f"rewards in {values.dtype} are too imprecise for planning. Use float32 or float64.")
     num_states, num_actions = environment.num_states, environment.num_actions
     expected = (num_states,) if on == "state" else (num_states, num_actions)
     if values.shape[-len(expected) :] != expected:
@@ -75,7 +75,7 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
         position = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
         state = environment.states[position[-len(expected)]]
         raise InputError(
-            f"the reward of state {quoted(state)} is {values[tuple(position)]:g}. Rewards are finite numbers."
+            f"the reward of state {quoted(state)} is {values[tuple(position)]:g}. Rewards must be finite numbers."
         )
     if on == "state":
         return Rewards(values[..., None], values.shape[:-1], is_jax)
@@ -115,8 +115,9 @@ def checked_policies(environment: Environment, policies: Any) -> Any:
                 f"a policy's probabilities in state {quoted(name)} sum to {found[state].sum():.6g}, not 1."
             )
         raise InputError(
-            f"a policy plays action {quoted(environment.actions[action])} in state {quoted(name)} with probability "
-            f"{found[state, action]:.6g}: it does not exist there, or that is no probability."
+            f"a policy takes action {quoted(environment.actions[action])} in state {quoted(name)} with "
+            f"probability {found[state, action]:.6g}, but the action is not available there, or this is not a "
+            "probability."
         )
     return values
 
@@ -140,7 +141,7 @@ def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) 
     if not exists.all():
         state = np.argwhere(~exists)[0][-1]
         raise InputError(
-            f"start plays an action in state {quoted(environment.states[state])} that does not exist there."
+            f"start takes an action in state {quoted(environment.states[state])} that is not available there."
         )
     try:
         return np.broadcast_to(actions, (*batch, environment.num_states))
@@ -187,8 +188,8 @@ def check_spans(span: np.ndarray, best: np.ndarray) -> None:
     flat = span <= max(CONSTANT, 64 * np.finfo(best.dtype).eps) * np.abs(best).max(axis=1)
     if flat.any():
         raise InputError(
-            f"reward {int(np.argmax(flat))} is constant: every policy is optimal for it, and a loss without a "
-            "scale does not exist. Leave it out, or use scale_free=False."
+            f"reward {int(np.argmax(flat))} is constant, so every policy is optimal for it and its scale-free "
+            "loss is undefined. Leave it out, or use scale_free=False."
         )
 
 

@@ -119,6 +119,12 @@ def plan(
         such a policy is worth in the long run `evaluate` says, and `loss` what it loses there.
     environments, seed
         Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
+
+    Returns
+    -------
+    Plan
+        `value` [..., S], `q` [..., S, A], `actions` [..., S], `policy` [..., S, A] and `converged`; under a belief a
+        `BeliefPlan`.
     """
     if isinstance(environment, DynamicsBelief):
         given_words: dict[str, Any] = {"inverse_temperature": inverse_temperature, "start": start}
@@ -128,7 +134,7 @@ def plan(
         return plan_under_belief(environment, rewards, on=on, environments=environments, seed=seed)
     check_known(environment)
     if environments is not None:
-        raise InputError("environments are drawn from a DynamicsBelief, and this is known. Leave them out.")
+        raise InputError("environments= is for a DynamicsBelief, and this environment is known. Leave it out.")
     given = checked_rewards(environment, rewards, on)
     temperatures = checked_temperature(inverse_temperature, given.batch)
     first = checked_start(environment, start, given.batch)
@@ -143,9 +149,9 @@ def plan(
 
     is_jax = given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array)
     if steps is not None and is_jax:
-        raise InputError("plan: depth is not for JAX arrays yet. Give NumPy arrays, or leave it out.")
+        raise InputError("plan: depth is not available for JAX arrays yet. Give NumPy arrays, or leave it out.")
     if steps is not None and first is not None:
-        raise InputError("plan: start is for agents who look ahead for ever. Leave it out, or leave out depth.")
+        raise InputError("plan: start is for an infinite horizon. Leave it out, or leave out depth.")
     if is_jax:
         xp: Any = jnp
         solve: Any = plan_traced
@@ -181,8 +187,25 @@ def evaluate(
 ) -> Any:
     """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast.
 
-    In the long run, also of policies that were made by looking a few steps ahead (`plan` with a depth). `discount`: a
-    number, or one for each of the batch; None: the environment's.
+    In the long run, also of policies that were made by looking a few steps ahead (`plan` with a depth).
+
+    Parameters
+    ----------
+    environment
+        An `Environment`.
+    policies
+        π(a|s) [..., S, A]; batch shapes of policies and rewards broadcast.
+    rewards
+        [..., S], or [..., S, A] with `on="state_action"`.
+    on
+        "state" or "state_action": what the rewards lie on.
+    discount
+        A number, or one for each of the batch. None: the environment's.
+
+    Returns
+    -------
+    ndarray
+        V^π [..., S].
     """
     check_known(environment)
     given = checked_rewards(environment, rewards, on)
@@ -223,7 +246,25 @@ def loss(
     """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch.
 
     V* and V^π are those of the long run, also for policies that were made by looking a few steps ahead (`plan` with a
-    depth). `discount`: a number, or one for each reward; None: the environment's.
+    depth).
+
+    Parameters
+    ----------
+    environment
+        An `Environment`.
+    policies
+        π(a|s) [..., S, A]; batch shapes of policies and rewards broadcast.
+    rewards
+        [..., S], or [..., S, A] with `on="state_action"`.
+    on
+        "state" or "state_action": what the rewards lie on.
+    discount
+        A number, or one for each of the batch. None: the environment's.
+
+    Returns
+    -------
+    ndarray
+        One number for each policy–reward pair of the batch.
     """
     check_known(environment)
     best = reliable_plan(environment, rewards, on=on, discount=discount).value

@@ -12,7 +12,20 @@ from manymotives.plots.common import COLOURS
 
 
 def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
-    """Truth against estimate, with 95 % intervals: what the experiment could show."""
+    """Truth against estimate, with 95 % intervals: what the experiment could show.
+
+    Parameters
+    ----------
+    recovery
+        What `mm.recover` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if axes is None:
         _, axes = plt.subplots(figsize=(5, 5), layout="constrained")
     table = recovery.table
@@ -31,6 +44,18 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     """How far the truth's ranks are from uniform: their distribution function less the diagonal, by quantity.
 
     Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
+
+    Parameters
+    ----------
+    calibration
+        What `mm.calibrate` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -42,15 +67,28 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
     for number, (name, column) in enumerate(calibration.ranks.items()):
         share = np.searchsorted(np.sort(column), at, side="right") / count
         axes.plot(at, share - at, color=COLOURS[number % len(COLOURS)], linewidth=1.2, label=str(name))
-    axes.set_xlabel("place of the truth among the draws")
-    axes.set_ylabel("share below, less what is due")
+    axes.set_xlabel("rank of the truth among the draws")
+    axes.set_ylabel("share below, minus the expected share")
     axes.set_title(f"{count} replications, p = {calibration.p_value:.2g}")
     axes.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return axes
 
 
 def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
-    """How well each value of a number explains choices, less the best; above the line, about as well as that."""
+    """How well each value of a number explains choices, less the best; above the line, about as well as that.
+
+    Parameters
+    ----------
+    profile
+        What `mm.profile` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if axes is None:
         _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     table = profile.table
@@ -60,7 +98,7 @@ def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
     lowest = table["relative"][np.isfinite(table["relative"])].min()
     axes.set_ylim(max(lowest, -12.0) - 0.5, 0.5)
     axes.set_xlabel(profile.parameter.replace("_", " "))
-    axes.set_ylabel(f"log {profile.criterion}, less the largest")
+    axes.set_ylabel(f"log {profile.criterion}, relative to the largest")
     axes.set_title(str(profile), fontsize=9, wrap=True)
     return axes
 
@@ -69,6 +107,20 @@ def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
     """Information to expect from each candidate, the most informative on top: two errors as a line, bounds as a bar.
 
     Filled points cannot be told from the best. At most so many candidates are shown.
+
+    Parameters
+    ----------
+    design
+        What `mm.design` returned.
+    most
+        How many candidates to show.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     table = design.table.head(most)
     if axes is None:
@@ -78,7 +130,7 @@ def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
     axes.barh(at, table["upper"] - table["lower"], left=table["lower"], height=0.55, color="0.88", label="bounds")
     axes.errorbar(table["information"], at, xerr=2 * table["error"], fmt="none", ecolor=COLOURS[0], elinewidth=1.2)
     for is_close, face, words in (
-        (True, COLOURS[0], "the best, and those not told from it"),
+        (True, COLOURS[0], "the best, and those not distinguished from it"),
         (False, "white", "less informative"),
     ):
         some = close == is_close

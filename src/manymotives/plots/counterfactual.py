@@ -18,14 +18,25 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
 
     Parameters
     ----------
+    found
+        What `posterior.counterfactual` returned.
     of
         "choice", the probability of each action in each state; "occupancy", the share of discounted time in each state;
         or "value", what each task gains, with the average of all on top.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if of not in ("choice", "occupancy", "value"):
         raise InputError(f'of must be "choice", "occupancy" or "value"; found {of!r}.')
     if "motive" in found.data.dims:
-        raise InputError("this picture is of tasks with one motive each: counterfactual.data has what each would do.")
+        raise InputError(
+            "this figure is for tasks with one motive each; counterfactual.data has what each motive would do."
+        )
     table = found.to_frame(None if of == "value" else "population")
     table = table[table["quantity"] == of].dropna(subset="after")
     if of == "value":
@@ -56,7 +67,7 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
         there, colour = position + (0.17 if number else -0.17), COLOURS[number]
         axes.hlines(there, table[f"{time}_lower"], table[f"{time}_upper"], color=colour, linewidth=1.6)
         filled = known_here | (time == "before")
-        for mine, face, label in ((filled, colour, time), (~filled, "white", f"{time}, rests on the prior")):
+        for mine, face, label in ((filled, colour, time), (~filled, "white", f"{time}, depends on the prior")):
             if mine.any():
                 axes.plot(
                     table[time][mine], there[mine], "o", color=colour, markerfacecolor=face, markersize=4.5, label=label

@@ -23,8 +23,17 @@ def effects(posterior: Posterior, *, level: float = 0.95, axes: Axes | None = No
 
     Parameters
     ----------
+    posterior
+        Of a model with covariates.
     level
         Probability of the intervals.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     found, _ = findings.effects(posterior, level=level)
     table = found[:SHOWN]
@@ -60,10 +69,19 @@ def predictions(
 
     Parameters
     ----------
+    posterior
+        Of a model with covariates.
     covariates
         A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
     level
         Probability of the intervals.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     table = posterior.predict_at(covariates, level=level)  # type: ignore[attr-defined]
     given = list(table.columns[: table.columns.get_loc("quantity")])

@@ -30,10 +30,17 @@ def feature_weights(
 
     Parameters
     ----------
+    posterior
+        Of a model whose rewards are made of features, or what `mm.findings.feature_weights` made of it.
     tasks
         Which tasks to draw, by name; otherwise the first sixty.
     truth
         True weights [task, feature], where they are known: diamonds.
+
+    Returns
+    -------
+    Figure
+        A new figure.
     """
     found = posterior if isinstance(posterior, FeatureWeights) else findings.feature_weights(posterior)
     if tasks is None:

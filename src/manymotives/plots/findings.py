@@ -23,6 +23,20 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
 
     Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward. Of more
     than 200 states, the 40 in which it chose most often.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    task
+        Its name. None: the first.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     check_one_motive(posterior)
     policies = posterior.policies()
@@ -44,13 +58,13 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
     lives = np.flatnonzero(exists.any(axis=1))
     best = policies.isel(task=number).values[kept].argmax(axis=1)[lives]
     axes.scatter(best, lives, s=60, facecolors="none", edgecolors=COLOURS[5], linewidths=1.8, label="best")
-    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none seen)")
+    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label("share of choices there (grey: none observed)")
     axes.set_xticks(range(len(actions)), actions, rotation=90 if max(map(len, actions)) > 5 else 0)
     step = -(-len(states) // 40)
     axes.set_yticks(range(0, len(states), step), states[::step])
     axes.set_xlabel("action")
     axes.set_ylabel("state" if total <= MANY else f"the {SHOWN} most visited of {total:,} states")
-    axes.set_title(f"{written(tasks[number])}: done, and best (ring)")
+    axes.set_title(f"{written(tasks[number])}: choices, and the best action (ring)")
     return axes
 
 
@@ -58,6 +72,18 @@ def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -
     """Who resembles whom: tasks that want alike lie close together; colours and shapes are groups, where supported.
 
     The distance is what each would lose by the other's goals (see `mm.findings.similarity`); directions mean nothing.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or what `mm.findings.similarity` made of it.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     alike = posterior if isinstance(posterior, Similarity) else findings.similarity(posterior)
     if axes is None:
@@ -69,7 +95,7 @@ def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -
         axes.scatter(x, y, s=45, label=label, color=COLOURS[group % 8], marker=MARKERS[group % 8])
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.15)
-    axes.set_xlabel("distance (share of value lost by the other's goals)")
+    axes.set_xlabel("distance (share of value lost by following the other's goals)")
     axes.set_title("Who resembles whom" + ("" if alike.clusters.is_supported else ": no groups supported"))
     if alike.clusters.is_supported:
         axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -97,9 +123,22 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
 
 
 def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
-    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals."""
+    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals.
+
+    Parameters
+    ----------
+    score
+        What `mm.score` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if not hasattr(score, "table"):
-        raise InputError(f"score must be what mm.score returns; found {type(score).__name__}.")
+        raise InputError(f"score must be a result of mm.score; found {type(score).__name__}.")
     table = score.table
     position = np.arange(len(table))
     if axes is None:
@@ -134,6 +173,18 @@ def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> 
     """Could the model have made these choices? Observed against expected share of every action in every state.
 
     Lines are where 95 % of replications lie; open red marks lie outside theirs.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or what `mm.findings.predictive_check` made of it.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     check = posterior if isinstance(posterior, PredictiveCheck) else findings.predictive_check(posterior)
     if axes is None:
@@ -154,7 +205,20 @@ def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> 
 
 
 def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior."""
+    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     learnt = findings.learning(posterior)
     rows = slice(1, None) if learnt.has_population else slice(None)
     cells = learnt.cells
@@ -169,15 +233,28 @@ def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
         set_ticks(range(0, len(labels), step), [written(label) for label in labels[::step]])
     axes.tick_params(axis="x", rotation=90 if max(map(len, names)) > 3 else 0)
     axes.set_xlabel("reward of")
-    axes.set_title("How much the data changed")
+    axes.set_title("How much was learnt from the data")
     return axes
 
 
 def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals."""
+    """How consistently each task acts: inverse temperatures on the canonical scale, with 95 % intervals.
+
+    Parameters
+    ----------
+    posterior
+        What `fit` returned, or `load` read.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     check_one_motive(posterior)
     if not hasattr(posterior, "inverse_temperatures"):
-        raise InputError("this picture is of the posterior of a RewardPolicyModel.")
+        raise InputError("this figure needs the posterior of a RewardPolicyModel.")
     draws = posterior.canonical()["inverse_temperature"].stack(sample=("chain", "draw"))
     order = np.argsort(-draws.mean("sample").values)
     draws = draws.isel(task=order)

@@ -17,7 +17,20 @@ NAMED = 40  # tasks, beyond which only some have their names beside the axis
 
 
 def number_of_motives(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How many motives there are: the probability of each number, and what it was before the data."""
+    """How many motives there are: the probability of each number, and what it was before the data.
+
+    Parameters
+    ----------
+    posterior
+        Of a `Mixture`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     table = posterior_and_prior(_mixture(posterior))
     if axes is None:
         _, axes = plt.subplots(figsize=(min(12.0, 2.6 + 0.45 * len(table)), 3.2), layout="constrained")
@@ -40,6 +53,18 @@ def together(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
     Tasks are in the order of `posterior.partition`, whose motives are framed: an unsure task has colour outside its
     frame.
+
+    Parameters
+    ----------
+    posterior
+        Of a `Mixture`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     found = _mixture(posterior)
     partition, order = found.partition, in_order(found.partition)
@@ -66,7 +91,5 @@ def together(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 def _mixture(posterior: Any) -> MixturePosterior:
     if not isinstance(posterior, MixturePosterior):
-        raise InputError(
-            "this picture is of motives that tasks share: of a RewardPolicyModel with sharing=mm.Mixture()."
-        )
+        raise InputError("this figure needs motives that tasks share: a RewardPolicyModel with sharing=mm.Mixture().")
     return posterior

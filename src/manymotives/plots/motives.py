@@ -22,10 +22,17 @@ def motives(posterior: Posterior, *, tasks: Sequence[Label] | None = None, kind:
 
     Parameters
     ----------
+    posterior
+        Of a model whose motives switch.
     tasks
         Whose episodes to draw, by name; otherwise the first twelve episodes, of as many tasks as there can be.
     kind
         "smoothed": probabilities given the whole episode. "filtered": given the choices up to that step.
+
+    Returns
+    -------
+    Figure
+        A new figure.
     """
     found = _switching(posterior)
     probability, seen = found.motives(kind=kind).values, found.demonstrations
@@ -61,6 +68,20 @@ def motive_transitions(posterior: Posterior, *, task: Label | None = None, axes:
 
     Means of the posterior with 95 % intervals, averaged over states (and tasks) by the steps taken there. `task`: of
     this one alone, where tasks have transition probabilities of their own.
+
+    Parameters
+    ----------
+    posterior
+        Of a model whose motives switch.
+    task
+        One task alone, where tasks have transition probabilities of their own. None: all.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     found = _switching(posterior)
     rows = average_transitions(found, by_task=task is not None or found.model.is_separate)
@@ -70,7 +91,7 @@ def motive_transitions(posterior: Posterior, *, task: Label | None = None, axes:
         number = 0 if task is None else index_of(str(task), known, "task")
         rows, title = rows.isel(task=number), f"{written(known[number])}: how it switches"
     elif task is not None:
-        raise InputError("under Pooled() motives and their transitions are everybody's: leave out task.")
+        raise InputError("under Pooled() motives and their transitions are everybody's. Leave out task=.")
     values = rows.stack(sample=("chain", "draw")).transpose("motive", "next_motive", "sample").values
     mean, (low, high) = values.mean(axis=2), np.quantile(values, [0.025, 0.975], axis=2)
     count = len(mean)
@@ -107,7 +128,5 @@ def _band(panel: Axes, probability: np.ndarray, gaps: np.ndarray) -> None:
 
 def _switching(posterior: Any) -> SwitchingPosterior:
     if not isinstance(posterior, SwitchingPosterior):
-        raise InputError(
-            "this picture is of motives that switch: of a RewardPolicyModel with switching=mm.Switching()."
-        )
+        raise InputError("this figure needs motives that switch: a RewardPolicyModel with switching=mm.Switching().")
     return posterior

@@ -31,6 +31,8 @@ def rewards(
 
     Parameters
     ----------
+    posterior
+        What `fit` returned, or `load` read.
     truth
         True rewards [task, S], where they are known: diamonds.
     tasks
@@ -40,11 +42,16 @@ def rewards(
         on average over these tasks.
     canonical
         Rewards in canonical form (see `Posterior.canonical`), without the prior.
+
+    Returns
+    -------
+    Figure
+        A new figure.
     """
     check_one_motive(posterior)
     if posterior.model.reward.on != "state":
         raise InputError(
-            'mm.plots.rewards draws rewards on states; these lie on pairs. Use to_frame(of="state") for their numbers.'
+            'mm.plots.rewards is for rewards on states; these are on pairs. Use to_frame(of="state") for their numbers.'
         )
     names = posterior.rewards["task"].values.tolist()
     chosen = names[:12] if tasks is None else list(tasks)
@@ -113,15 +120,28 @@ def _most_and_least(posterior: Posterior, tasks: list[Label]) -> list[Label]:
 
 
 def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """Which of the rewards of a set each task has: posterior probabilities, as a heat map."""
+    """Which of the rewards of a set each task has: posterior probabilities, as a heat map.
+
+    Parameters
+    ----------
+    posterior
+        Of a `PolicyOptimalityModel` with a `RewardSet`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     if isinstance(posterior, Posterior) and posterior.has_features:
         raise InputError(
-            "mm.plots.weights draws which reward of a set each task has. For features: mm.plots.feature_weights."
+            "mm.plots.weights shows which reward of a set each task has. For features use mm.plots.feature_weights."
         )
     weights = _optimality(posterior).weights
     names = tuple(weights["candidate"].values.tolist())
     if len(names) > 60:
-        raise InputError(f"mm.plots.weights draws the weights of a few named rewards; there are {len(names)}.")
+        raise InputError(f"mm.plots.weights shows the weights of a few named rewards; there are {len(names)}.")
     axes = heat_map(
         weights.values,
         tuple(weights["task"].values.tolist()),
@@ -135,7 +155,20 @@ def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 
 def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε."""
+    """How far from optimal each task is: its loss in the worst state, with 95 % intervals, above the prior of ε.
+
+    Parameters
+    ----------
+    posterior
+        Of a `PolicyOptimalityModel`.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+    """
     losses = _optimality(posterior).losses.stack(sample=("chain", "draw"))
     tasks = losses["task"].values.tolist()
     position = np.arange(len(tasks))
@@ -143,15 +176,15 @@ def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     before = posterior.data["prior"].dataset["optimality_gap"].quantile([0.025, 0.975]).values
     if axes is None:
         _, axes = plt.subplots(figsize=(6, min(16.0, 1.6 + 0.28 * len(tasks))), layout="constrained")
-    axes.axvspan(*before, color="0.92", label="gap ε beforehand, 95 %")
+    axes.axvspan(*before, color="0.92", label="prior of the gap ε, 95 %")
     axes.hlines(position, low, high, color=COLOURS[0], linewidth=1.6, label="loss, 95 %")
     axes.plot(middle, position, "o", color=COLOURS[0], markersize=4.5, label="median")
     step = -(-len(tasks) // 40)
     axes.set_yticks(position[::step], [written(task) for task in tasks[::step]])
     axes.set_ylim(len(tasks) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
-    unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"
-    axes.set_xlabel(f"lost in the worst state, {unit}")
+    unit = "relative to the largest possible loss" if posterior.model.scale_free else "in units of value"
+    axes.set_xlabel(f"loss in the worst state, {unit}")
     axes.set_title("How far from optimal they are")
     axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
@@ -159,5 +192,5 @@ def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
 
 def _optimality(posterior: Any) -> PolicyOptimalityPosterior:
     if not isinstance(posterior, PolicyOptimalityPosterior):
-        raise InputError("this picture is of the posterior of a PolicyOptimalityModel.")
+        raise InputError("this figure needs the posterior of a PolicyOptimalityModel.")
     return posterior

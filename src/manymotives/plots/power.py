@@ -16,6 +16,18 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
 
     Where fits did not converge, a dotted line beside the point goes from what power would be if all of them had said no
     to what it would be if they had said yes.
+
+    Parameters
+    ----------
+    found
+        What `mm.power` returned.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     if axes is None:
         _, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
@@ -40,7 +52,7 @@ def power(found: Power, *, axes: Axes | None = None) -> Axes:
     axes.set_xticks(ticks, list(map(str, ticks)))
     axes.set_ylim(-0.03, 1.03)
     axes.set_xlabel("subjects")
-    axes.set_ylabel(f"{word}: share of experiments that say yes")
+    axes.set_ylabel(f"{word}: share of experiments that detect the contrast")
     axes.set_title(written(found.contrast, 60))
     axes.legend(frameon=False, loc="lower right")
     return axes

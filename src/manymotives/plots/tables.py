@@ -31,11 +31,20 @@ def choices(
 
     Parameters
     ----------
+    demonstrations
+        What tasks did.
     action
         The action whose share is shown by colour.
     best
         Index of the best action of each task in each state, such as `plan(...).actions`: a ring marks the states where
         the task chose it less than half of the time.
+    axes
+        Matplotlib axes to draw on. None: new ones.
+
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
     """
     chosen = index_of(action, demonstrations.actions, "action")
     counts = demonstrations.counts
@@ -87,7 +96,22 @@ def heat_map(
 
 
 def maps(environment: Environment, tables: Mapping[str, ArrayLike], tasks: Sequence[Label]) -> Figure:
-    """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task."""
+    """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task.
+
+    Parameters
+    ----------
+    environment
+        With coordinates.
+    tables
+        Rewards [task, S] by the title of their row.
+    tasks
+        Names of the tasks, one for each column.
+
+    Returns
+    -------
+    Figure
+        A new figure.
+    """
     if environment.coordinates is None:
         raise InputError("this environment has no coordinates to draw its states at.")
     spots = np.asarray(environment.coordinates, dtype=float)

@@ -83,7 +83,7 @@ def unpacked_state(stored: xr.Dataset) -> dict[str, np.ndarray]:
         state[name] = np.frombuffer(everything, dtype=kind, count=count, offset=begin).reshape(shape).copy()
         begin += count * np.dtype(kind).itemsize
     if begin != len(everything):
-        raise InputError("where the sampler stands is described by more or fewer numbers than there are")
+        raise InputError("the state of the sampler has the wrong number of values")
     return state
 
 

@@ -40,7 +40,7 @@ def change_of(posterior: Any, environment: Any, rewards: Any, available: Any, di
     """The question behind the arguments of `counterfactual`."""
     if all(each is None for each in (environment, rewards, available, discount, features)):
         raise InputError(
-            "nothing is changed: give at least one of environment=, rewards=, available=, discount= and features=."
+            "nothing is changed. Give at least one of environment=, rewards=, available=, discount= and features=."
         )
     words = []
     fitted = posterior.environment
@@ -50,9 +50,9 @@ def change_of(posterior: Any, environment: Any, rewards: Any, available: Any, di
             words.append("features have other values")
     else:
         place = _place(posterior, environment, discount)
-        words.append("the environment is another one")
+        words.append("the environment is replaced")
     if features is not None and not posterior.has_features:
-        raise InputError("the rewards of this model are not made of features: leave out features.")
+        raise InputError("the rewards of this model are not made of features. Leave out features=.")
     if available is not None:
         allowed = _available(place, available)
         words.append(_removed(place, allowed))
@@ -126,7 +126,7 @@ def _removed(place: Environment, allowed: np.ndarray) -> str:
         return "the same actions exist as before"
     named = [f"{place.actions[a]} in {place.states[s]}" for s, a in gone]
     more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
-    return f"{'this action is' if len(gone) == 1 else 'these actions are'} taken away: {', '.join(named[:5])}{more}"
+    return f"{'this action is' if len(gone) == 1 else 'these actions are'} removed: {', '.join(named[:5])}{more}"
 
 
 # ---- what is added to rewards ------------------------------------------------------------------------------------
@@ -145,12 +145,16 @@ def _amounts(
         states, pairs, parts = np.zeros(size[0]), np.zeros(size), []
         for key, amount in given.items():
             if not _is_number(amount) or not np.isfinite(amount):
-                raise InputError(f"rewards: what is added to {quoted(key)} must be a number; found {quoted(amount)}.")
+                raise InputError(
+                    f"rewards: the amount added to {quoted(key)} must be a number; found {quoted(amount)}."
+                )
             parts.append(f"{amount:+g} for {_where(key)}")
             pair = _pair(place, key, "rewards")
             if pair is not None:
                 if not place.available[pair].all():
-                    raise InputError(f"rewards: {quoted(key)} is added to, but that action does not exist there.")
+                    raise InputError(
+                        f"rewards: an amount is added to {quoted(key)}, but that action is not available there."
+                    )
                 pairs[pair] += amount
             elif (column := _feature(posterior, place, key)) is not None:
                 made_of = features_in_place(posterior, place, features)[:, column]
@@ -160,22 +164,22 @@ def _amounts(
                     pairs += amount * made_of.reshape(size)
             else:
                 states[_states(place, key, "rewards")] += amount
-        said = f"this is added to rewards: {', '.join(parts[:6])}" + (
+        said = f"the following is added to rewards: {', '.join(parts[:6])}" + (
             f" and {len(parts) - 6} more" if len(parts) > 6 else ""
         )
     if on == "state_action":
         ends = np.flatnonzero((states != 0) & place.is_terminal)
         if ends.size:
             raise InputError(
-                f"state {quoted(place.states[ends[0]])} is terminal, and the rewards of this model are received for "
-                "actions: nothing is done there. Add the amount to the actions that lead there."
+                f"state {quoted(place.states[ends[0]])} is terminal, so no action is taken there, and the rewards "
+                "of this model are received for actions. Add the amount to the actions that lead there."
             )
         return None, np.where(place.available, pairs + states[:, None], 0.0), said
     if not pairs.any():
         return states, None, said
     if place.is_terminal.any() and posterior.model.depth is not None:
         raise InputError(
-            "amounts for actions cannot be added to rewards on states where episodes end and subjects look a given "
+            "amounts for actions cannot be added to rewards on states if episodes end and subjects plan a given "
             "number of steps ahead. Add them to states instead."
         )
     return states, np.where(place.available, pairs, 0.0), said
@@ -187,7 +191,7 @@ def _from_array(place: Environment, given: Any) -> tuple[np.ndarray, np.ndarray]
     values = aligned_numbers(given, "rewards", **axes)
     if values.shape not in ((size[0],), size) or not np.isfinite(values).all():
         raise InputError(
-            "rewards must be what is added: a mapping such as {'water': 1.0}, finite numbers of shape "
+            "rewards must be the amounts to add: a mapping such as {'water': 1.0}, finite numbers of shape "
             f"[{size[0]}] (states) or {list(size)} (states, actions), or a function of rewards; found the shape "
             f"{list(values.shape)}."
         )

@@ -4,7 +4,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from manymotives.posterior.by_name import are_by_name, by_name
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
+from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
 from manymotives.posterior.summary import Summary, listed_in_summary
 from manymotives.posterior.tables import in_one_order
@@ -37,7 +38,7 @@ from manymotives.posterior.what_if import WhatIf
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(WhatIf, ABC):
+class Posterior(WhatIf, PlannedDraws, ABC):
     """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws
@@ -118,6 +119,7 @@ class Posterior(WhatIf, ABC):
 
     @property
     def tasks(self) -> tuple[Label, ...]:
+        """Names of the tasks."""
         return tuple(json.loads(self.data.attrs["tasks"]))
 
     @cached_property
@@ -136,6 +138,11 @@ class Posterior(WhatIf, ABC):
         Rewards on states lose what no choice can show (see `identifiability`): of all that choose alike, the one with
         least squares is kept. Without terminal states that is often a constant only, and they are centred. Rewards on
         pairs become what each action costs against the best, Q(s, a) − V(s). Both are scaled to unit range.
+
+        Returns
+        -------
+        Dataset
+            `reward` (chain, draw, task, state[, action]).
         """
         reward, _ = in_unit_range(self.identifiability, self.rewards, None, self._planned_draws)
         return xr.Dataset({"reward": reward})
@@ -146,7 +153,13 @@ class Posterior(WhatIf, ABC):
         return identifiability_of(self)
 
     def unidentified(self) -> list[str]:
-        """What no choice in this environment can show, beyond a constant, in words."""
+        """What no choice in this environment can show, beyond a constant, in words.
+
+        Returns
+        -------
+        list of str
+            One sentence for each thing; empty where there is nothing beyond a constant.
+        """
         return unidentified(self)
 
     # ---- what to do about it ---------------------------------------------------------------------------------
@@ -157,6 +170,18 @@ class Posterior(WhatIf, ABC):
         With known transitions the value of a policy is linear in the reward: this maximises the expected value too, or
         with a depth that of so many steps, at each anew. Inferred discounts are taken at their means. Where transitions
         are not known it is the best found over draws of both; see `decisions`. In another environment: see `transfer`.
+
+        Parameters
+        ----------
+        environment
+            Another one, or several by name: see `transfer`. None: that of the fit.
+        features
+            Of that environment, where rewards are made of features.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action): 1 for the best action, 0 for the others; ties go to the first.
         """
         if environment is not None:
             return best_policies(self, environment, features)
@@ -174,6 +199,22 @@ class Posterior(WhatIf, ABC):
         `value_upper` over draws; `expected_loss`, how much more knowing the reward would be worth; `choice`, what the
         task would choose there, with `choice_lower` and `choice_upper`. Over at most `draws` of them. States have the
         rewards of their names; where rewards are made of features, `features` are those of the new environment.
+
+        Parameters
+        ----------
+        environment
+            The new one, or several by name.
+        features
+            Of the new environment, where rewards are made of features.
+        draws
+            At most so many, evenly spaced.
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        Dataset
+            `policy`, `probability_best`, `value`, `expected_loss` and `choice`, with intervals.
         """
         return transferred(self, environment, features, draws=draws, level=level)
 
@@ -183,6 +224,11 @@ class Posterior(WhatIf, ABC):
         `value` (task, state) is what it is worth on average over what may be true; `upper`, what it would be worth to
         know reward and environment: no policy attains more. `mean_policy_value` is that of the policy that takes the
         means of both for the truth; `by_induction` says where another one was better, and was chosen.
+
+        Returns
+        -------
+        Dataset
+            `policy`, `value`, `upper`, `mean_policy_value` and `by_induction`, by task.
         """
         return self._decisions
 
@@ -190,7 +236,7 @@ class Posterior(WhatIf, ABC):
     def _decisions(self) -> xr.Dataset:
         if self.belief is None:
             raise InputError(
-                "the environment is known: posterior.policies() has the best policies, and plan their values."
+                "the environment is known: posterior.policies() has the best policies, and mm.plan their values."
             )
         on = self.model.reward.on
         if self._draws_environments:
@@ -245,13 +291,18 @@ class Posterior(WhatIf, ABC):
             canonical form, without their prior.
         level
             Probability of the equal-tailed interval.
+
+        Returns
+        -------
+        DataFrame
+            Tidy: one row for each number.
         """
         if contrasts not in (None, "feature", "state", "task"):
             raise InputError(f'contrasts must be None, "feature", "state" or "task"; found {contrasts!r}.')
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {level!r}.")
         if contrasts == "task" and self.model.is_pooled:
-            raise InputError("under Pooled() all tasks want the same: there is nothing to compare.")
+            raise InputError("under Pooled() all tasks have the same reward, so there is nothing to compare.")
         if self._what(of, contrasts, states, features) == "feature":
             return weights_table(self, contrasts, tasks, features, canonical, level)
         return rewards_table(self, contrasts, tasks, states, canonical, level)
@@ -270,13 +321,19 @@ class Posterior(WhatIf, ABC):
         about_features = of == "feature" or contrasts == "feature" or features is not None
         about_states = of == "state" or contrasts == "state" or states is not None
         if about_features and about_states:
-            raise InputError("a table is of features or of states: ask for each of them on its own.")
+            raise InputError("a table is about features or about states: ask for each of them separately.")
         if about_features and not self.has_features:
-            raise InputError("the rewards of this model are not made of features: its tables are of states.")
+            raise InputError("the rewards of this model are not made of features: its tables are about states.")
         return "feature" if self.has_features and not about_states else "state"
 
     def summary(self) -> Summary:
-        """All but the rewards' draws, with R-hat (of several chains) and effective sizes, under the warnings."""
+        """All but the rewards' draws, with R-hat (of several chains) and effective sizes, under the warnings.
+
+        Returns
+        -------
+        Summary
+            A table that prints itself, with the warnings on top.
+        """
         drawn = self.data["posterior"].dataset
         names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
         shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
@@ -288,7 +345,13 @@ class Posterior(WhatIf, ABC):
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a netCDF file with a checksum; it appears whole or not at all."""
+        """Write everything to a netCDF file with a checksum; it appears whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Where to write; an existing file is replaced.
+        """
         with whole_file(path) as temporary:
             write_tree(self.data, temporary, compressed(self.data))
 
@@ -313,67 +376,6 @@ class Posterior(WhatIf, ABC):
 
     # ---- inside --------------------------------------------------------------------------------------------
 
-    def own_discounts(self, which: slice = slice(None)) -> np.ndarray | None:
-        """Discounts [K, who] of some of the draws, chains one after the other; None: the environment's."""
-        return None
-
-    def mean_discounts(self) -> np.ndarray | None:
-        """E γ of each task; None: the environment's."""
-        return None
-
-    def planned(
-        self,
-        rewards: np.ndarray,
-        which: slice,
-        inverse_temperature: np.ndarray | None = None,
-        discount: np.ndarray | None = None,
-    ) -> Plan:
-        """Plans for rewards [K, ...] of some of the draws, chains one after the other, each in its own environment."""
-        on, soft, depth = self.model.reward.on, inverse_temperature, self.model.depth
-        if not self._draws_environments:
-            return plan(self.environment, rewards, on=on, inverse_temperature=soft, discount=discount, depth=depth)
-        drawn = self._drawn_moves(which)
-        each = [None] * len(rewards) if soft is None else list(soft)
-        found = [
-            plan(self._environment_with(moves), reward, on=on, inverse_temperature=temperature)
-            for moves, reward, temperature in zip(drawn, rewards, each, strict=True)
-        ]
-        return Plan(
-            **{
-                field.name: None
-                if getattr(found[0], field.name) is None
-                else np.stack([np.asarray(getattr(one, field.name)) for one in found])
-                for field in fields(Plan)
-            }
-        )
-
-    @property
-    def _draws_environments(self) -> bool:
-        """Whether draws have environments of their own: those of MPO are averages over what may be."""
-        return self.belief is not None and "transition" in self.data["posterior"].dataset
-
-    def _drawn_moves(self, which: slice) -> np.ndarray:
-        """Probabilities [K, E] of all possible moves in the environments of some of the draws."""
-        assert self.belief is not None
-        drawn = self.data["posterior"].dataset["transition"].values
-        return self.belief.complete(drawn.reshape(-1, drawn.shape[-1])[which])
-
-    def _environment_with(self, moves: np.ndarray) -> Environment:
-        assert self.belief is not None
-        return self.belief.environment(moves)
-
-    def _planned_draws(self, rewards: np.ndarray, inverse_temperature: np.ndarray | None) -> Plan:
-        """Plans for rewards [chain, draw, ...] of all draws."""
-        if not self._draws_environments:
-            own = self.own_discounts()
-            own = None if own is None else np.broadcast_to(own.reshape(*rewards.shape[:2], -1), rewards.shape[:3])
-            return self.planned(rewards, slice(None), inverse_temperature, own)
-        shape = rewards.shape[:2]
-        soft = None if inverse_temperature is None else inverse_temperature.reshape(-1, *inverse_temperature.shape[2:])
-        found = self.planned(rewards.reshape(-1, *rewards.shape[2:]), slice(None), soft)
-        arrays = {field.name: getattr(found, field.name) for field in fields(Plan)}
-        return Plan(**{k: None if v is None else v.reshape(*shape, *v.shape[1:]) for k, v in arrays.items()})
-
     @property
     def _reward_axes(self) -> int:
         return 1 if self.model.reward.on == "state" else 2
@@ -388,12 +390,6 @@ class Posterior(WhatIf, ABC):
             values = values.expand_dims({"task": self._task_coordinate})
         first = [dim for dim in ("chain", "draw", "task") if dim in values.dims]
         return values.transpose(*first, ...)
-
-    def flat_draws(self, values: xr.DataArray) -> xr.DataArray:
-        """Chains one after the other (sample, task, ...), and one task where everybody is one."""
-        if self.model.is_pooled:
-            values = values.isel(task=[0])
-        return values.stack(sample=("chain", "draw")).transpose("sample", "task", ...)
 
     def _labelled_policy(self, policy: np.ndarray, dims: tuple[str, ...], coordinates: Any) -> xr.DataArray:
         known = self.data["observed_data"].dataset["counts"]

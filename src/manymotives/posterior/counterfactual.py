@@ -91,8 +91,18 @@ class Counterfactual:
     def to_frame(self, of: str | None = None) -> pd.DataFrame:
         """A tidy table, a row for each quantity, task, state and action: before, after and difference, with intervals.
 
-        `of`: "task", "population" (the average of all tasks), or None for both. `identified` says whether choices could
-        determine the number after the change; where not, `prior_lower` and `prior_upper` are the prior's interval.
+        `identified` says whether choices could determine the number after the change; where not, `prior_lower` and
+        `prior_upper` are the prior's interval.
+
+        Parameters
+        ----------
+        of
+            "task", "population" (the average of all tasks), or None for both.
+
+        Returns
+        -------
+        DataFrame
+            Tidy: one row for each number.
         """
         if of not in (None, "task", "population"):
             raise InputError(f'of must be "task", "population" or None; found {of!r}.')
@@ -103,7 +113,9 @@ class Counterfactual:
             if f"{'' if who == 'task' else 'population_'}{quantity}" in self.data
         ]
         if not parts:
-            raise InputError("motives of everybody have no population of tasks: leave out of.")
+            raise InputError(
+                "under Pooled() the motives are everybody's, so there is no population of tasks. Leave out of=."
+            )
         whole = pd.concat(parts, ignore_index=True)
         first = [name for name in ("of", "quantity", "task", "motive", "state", "action") if name in whole]
         return whole[[*first, *(name for name in whole if name not in first)]]
@@ -111,14 +123,24 @@ class Counterfactual:
     def paths(self, steps: int, episodes: int = 1, seed: int = 0) -> Demonstrations:
         """Simulated demonstrations of every task after the change, each episode under a draw of its own.
 
-        So they differ by what is not known of a task as well as by chance. Parameters as of `mm.simulate`.
+        So they differ by what is not known of a task as well as by chance.
+
+        Parameters
+        ----------
+        steps, episodes, seed
+            As for `mm.simulate`.
+
+        Returns
+        -------
+        Demonstrations
+            Of every task.
         """
         if steps < 1 or episodes < 1:
             raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
         if "motive" in self.data.dims:
             raise InputError(
-                "these subjects switch between motives, and how they would do so after the change is not known: there "
-                "are no paths to simulate. counterfactual.data has what each motive would do."
+                "these subjects switch between motives, and it is not known how they would do so after the "
+                "change, so no paths can be simulated. counterfactual.data has what each motive would do."
             )
         tasks = tuple(self.data["task"].values.tolist())
         draws = np.random.default_rng([seed, 1]).integers(len(self.choices), size=(len(tasks), episodes))
@@ -203,15 +225,15 @@ def _check(posterior: Any, draws: int, level: float) -> None:
         raise InputError(f"level must be between 0 and 1; found {level!r}.")
     if getattr(posterior.model, "choice", None) is None:
         raise InputError(
-            "a PolicyOptimalityModel says which rewards explain what was done, not how subjects would choose "
-            "elsewhere. posterior.transfer(environment) has what would be best for them; for what they would do, fit a "
-            "RewardPolicyModel."
+            "a PolicyOptimalityModel says which rewards explain the choices, but not how subjects would choose "
+            "elsewhere. posterior.transfer(environment) has what would be best for them; for what they would do, "
+            "fit a RewardPolicyModel."
         )
     if posterior.belief is not None:
         raise InputError(
-            "the transitions of this fit are not known, so that there is nothing to compare a change with. Fit the "
+            "the transitions of this fit are not known, so there is nothing to compare a change with. Fit the "
             "mean of the belief (belief.mean, or --plug-in on the command line); or use "
-            "posterior.transfer(environment) for what they would do in an environment that is known."
+            "posterior.transfer(environment) for what they would do in a known environment."
         )
 
 

@@ -21,47 +21,47 @@ def identification_sentences(known: ShownAfter, change: Change, posterior: Any, 
     place, said = change.place, []
     if known.choices:
         said.append(
-            "This question is identified: rewards that choose alike in the environment of the fit also choose alike "
-            "after the change."
+            "This question is identified: rewards that imply the same choices in the environment of the fit also "
+            "imply the same choices after the change."
         )
     else:
         where = [place.states[s] for s in np.flatnonzero(known.states)]
         everywhere = len(where) == int((place.available.sum(axis=1) > 0).sum())
         what = "in every state" if everywhere else f"in {named(where)}"
         said.append(
-            f"This question is NOT identified: choices after the change {what} rest in part on the prior, however many "
-            "choices were observed."
+            f"This question is NOT identified: choices after the change {what} depend in part on the prior, "
+            "however many choices are observed."
         )
     if known.visible:
         ways = "There is one way" if known.hidden == 1 else f"There are {known.hidden:,} independent ways"
         of_them = "it changes" if known.hidden == 1 else f"{known.visible:,} of them change"
         said.append(
-            f"{ways} of changing rewards that no choice in the environment of the fit can show, and {of_them} what is "
-            "chosen after the change."
+            f"{ways} of changing rewards that choices in the environment of the fit cannot identify, and "
+            f"{of_them} what is chosen after the change."
         )
     if known.scale:
         said.append(
-            "The inverse temperature was inferred, so that choices do not show how large rewards are: how much an "
-            "added amount weighs against them rests on the prior. Fix the inverse temperature to state amounts "
-            "in log-odds."
+            "The inverse temperature was inferred, so choices do not identify the scale of the rewards: how much "
+            "an added amount weighs against them depends on the prior. Fix the inverse temperature to state "
+            "amounts in log-odds."
         )
     if known.discount:
         said.append(
-            "Choices in the environment of the fit cannot tell a change of discount from a change of rewards, and "
-            "after the change these differ."
+            "Choices in the environment of the fit cannot distinguish a change of discount from a change of "
+            "rewards, and the two differ after the change."
         )
     if known.choices and not known.values:
         reason = (
-            "the scale of rewards is not shown by choices where the inverse temperature is inferred"
+            "choices do not identify the scale of rewards if the inverse temperature is inferred"
             if "inverse_temperature" in posterior.data["posterior"].dataset
-            else "it depends on rewards that no choice can show"
+            else "it depends on rewards that choices cannot identify"
         )
-        said.append(f"By how much value changes rests in part on the prior: {reason}.")
+        said.append(f"The change in value depends in part on the prior: {reason}.")
     unseen = _unvisited(change, posterior, visits)
     if unseen:
         said.append(
-            f"Nobody was seen in {named(unseen)}: what would be done there follows from choices elsewhere. That is a "
-            "lack of data, which wide intervals show, and not of identification."
+            f"Nobody was observed in {named(unseen)}, so predictions there follow from choices elsewhere. This is "
+            "a lack of data, which shows in wide intervals, and not a lack of identification."
         )
     return tuple(said)
 
@@ -80,7 +80,7 @@ def summary_lines(found: Any) -> list[str]:
     data = found.data
     lines = [f"What if {'; '.join(found.change)}?", *(f"  {said}" for said in found.statements)]
     if data.attrs["draws"] < FEW_DRAWS:
-        lines.append(f"  Only {data.attrs['draws']} draws: ends of intervals are rough.")
+        lines.append(f"  There are only {data.attrs['draws']} draws, so the ends of intervals are rough.")
     if "motive" in data.dims:
         return [*lines, "  Each motive is answered as if it were always active; `data` has what each motive would do."]
     who = "population_"
@@ -105,7 +105,7 @@ def summary_lines(found: Any) -> list[str]:
     )
     name = f"{who}value_by_reward_before"
     if name in data:
-        lines.append(f"    value, judged by rewards before the change: {_line(data, name, {})}")
+        lines.append(f"    value, by the rewards before the change: {_line(data, name, {})}")
     return lines
 
 

@@ -34,7 +34,7 @@ def warnings_of_features(reward: Any, environment: Environment) -> tuple[str, ..
         features, hidden = features[environment.available.ravel()], hidden[environment.available.ravel()]
     sizes = np.sqrt(np.asarray(features.multiply(features).sum(axis=0)).ravel())
     said = [
-        f"feature {quoted(names[k])} is 0 everywhere: its weight changes nothing, and {ALONE}. Leave it out."
+        f"feature {quoted(names[k])} is 0 everywhere, so its weight has no effect and {ALONE}. Leave it out."
         for k in np.flatnonzero(sizes == 0)[:SHOWN]
     ]
     used = np.flatnonzero(sizes > 0)
@@ -50,19 +50,22 @@ def warnings_of_features(reward: Any, environment: Environment) -> tuple[str, ..
         with_hidden = bool(np.linalg.norm(columns[:, :-1] @ row) > SINGULAR * np.abs(row).sum())
         said.append(_sentence(several, with_hidden, environment))
     if len(rows) > SHOWN:
-        said.append(f"{len(rows) - SHOWN:,} more such dependences among features: along each of them a sum {ALONE}.")
+        said.append(
+            f"{len(rows) - SHOWN:,} more such dependences among features: in each of them a combination of "
+            f"weights {ALONE}."
+        )
     return tuple(said)
 
 
 def _sentence(names: Sequence[Any], with_hidden: bool, environment: Environment) -> str:
     if len(names) == 1:
         why = "changes no choice here" if environment.is_terminal.any() else "is the same everywhere"
-        return f"feature {quoted(names[0])} {why}: no choice can show its weight, which {ALONE}. Leave it out."
+        return f"feature {quoted(names[0])} {why}: choices cannot identify its weight, which {ALONE}. Leave it out."
     more = f", … ({len(names)} in all)" if len(names) > NAMED else ""
     listed = ", ".join(map(quoted, names[:NAMED])) + more
-    how = "sum, with some weights, to the same everywhere" if with_hidden else "are collinear"
+    how = "have a weighted sum that is the same everywhere" if with_hidden else "are collinear"
     if with_hidden and environment.is_terminal.any():
-        how = "sum, with some weights, to what changes no choice here"
+        how = "have a weighted sum that changes no choice here"
     return f"features {listed} {how}: one combination of their weights {ALONE}. Leave one of them out."
 
 

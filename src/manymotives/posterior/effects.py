@@ -41,7 +41,7 @@ def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd
     ]
     if not frames:
         raise InputError(
-            'this model has no covariates: there are no effects. Fit one with mm.Hierarchical("condition", '
+            'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
     whole = pd.concat(frames, ignore_index=True)

@@ -62,7 +62,9 @@ def population_weights(posterior: Any, level: float = 0.95) -> pd.DataFrame:
 def population_draws(posterior: Any) -> tuple[xr.DataArray, xr.DataArray]:
     """Draws of the mean and scale of weights between tasks (chain, draw, feature, parameter), and of their prior."""
     if not posterior.model.is_hierarchical:
-        raise InputError("only under Hierarchical() do weights have a population: see to_frame() for each task's.")
+        raise InputError(
+            "weights have a population only under Hierarchical(); to_frame() has the weights of each task."
+        )
     reward, weight = posterior.model.reward, posterior.weights.isel(task=0, drop=True)
     drawn, prior = posterior.data["posterior"].dataset, posterior.data["prior"].dataset.isel(chain=0, drop=True)
 

@@ -61,13 +61,13 @@ def likelihood_ratio(full: Any, restricted: Any) -> LikelihoodRatio:
     statistic = 2 * (larger.log_likelihood - smaller.log_likelihood)
     if statistic < -2 * ROUNDING:
         raise InputError(
-            "likelihood_ratio: the larger model explains the choices worse than its special case, by "
-            f"{-statistic / 2:.3g}: the search for its maximum ended too early. Fit it with more starts."
+            "likelihood_ratio: the larger model has a lower log likelihood than its special case, by "
+            f"{-statistic / 2:.3g}, so the search for its maximum ended too early. Fit it with more starts."
         )
     statistic = max(statistic, 0.0)
     said = []
     if not (larger.converged and smaller.converged):
-        said.append("a search did not converge, so that the statistic may be too small or too large.")
+        said.append("a search did not converge, so the statistic may be too small or too large.")
     if isinstance(full.model.choice.lapse, Prior) and np.any(np.asarray(_fixed(restricted, "lapse")) == 0):
         said.append(
             "a lapse rate of 0 is the boundary of its range, where p is too large (up to twice for one parameter)."
@@ -98,7 +98,7 @@ def _not_nested(full: Any, restricted: Any) -> str | None:
     if full.model.choice.is_soft != restricted.model.choice.is_soft:
         return "one has Softmax() and the other SoftOptimal()"
     if full.model.depth != restricted.model.depth:
-        return "they look ahead by different depths"
+        return "they have different depths"
     if full.model.is_pooled and not restricted.model.is_pooled:
         return "it has parameters for each task, and the larger one the same for all"
     for word in ("inverse_temperature", "lapse", "discount"):
@@ -133,7 +133,7 @@ def _rewards_not_nested(full: Any, restricted: Any) -> str | None:
     large, small = (_spanned(each) for each in (one, other))
     left = small - large @ (large.T @ small)
     if np.linalg.norm(left, axis=0).max(initial=0.0) > SINGULAR**0.5:
-        return "it has features that are no combination of those of the larger one"
+        return "its features are not linear combinations of those of the larger one"
     return None
 
 

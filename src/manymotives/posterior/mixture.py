@@ -60,13 +60,13 @@ class MixturePosterior(RewardPolicyPosterior):
         share = np.bincount(numbers) / len(numbers)
         if share.max() < CLEAR:
             said += (
-                f"there is no clear number of motives: the likeliest, {share.argmax()}, has a probability of "
+                f"the number of motives is uncertain: the most probable, {share.argmax()}, has a probability of "
                 f"{share.max():.2f}.",
             )
         if PartitionPrior(model.sharing.motives, 1).is_process and share[1] < 1:
             said += (
-                "a Dirichlet process does not find a finite number of motives, however much data there are: for “how "
-                "many?” fit Mixture(motives=FiniteNumber()).",
+                "a Dirichlet process does not estimate a finite number of motives, however much data there are: "
+                "to infer their number, fit Mixture(motives=FiniteNumber()).",
             )
         return said
 
@@ -130,6 +130,11 @@ class MixturePosterior(RewardPolicyPosterior):
             canonical form (see `canonical`). Otherwise as the model has them.
         level
             Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Tidy: one row for each number.
         """
         return motives_table(self, self.partition, contrasts, canonical, level)
 
@@ -140,6 +145,11 @@ class MixturePosterior(RewardPolicyPosterior):
 
         By the prior, given who shares motives now, averaged over draws. Where tasks of one motive of a draw are in
         several groups of the partition, each group has its share of them.
+
+        Returns
+        -------
+        Series
+            A probability for each motive, and for a new one.
         """
         groups, (joins, starts) = self.partition.groups, self._predictive()
         known = joins.mean(axis=0)
@@ -151,6 +161,18 @@ class MixturePosterior(RewardPolicyPosterior):
 
         Motives by the probabilities of `newcomer`; a new one is drawn from the prior. `is_new` (chain, draw) says
         which. With `weight` (chain, draw, feature) where rewards are made of features. A mixture has no `covariates`.
+
+        Parameters
+        ----------
+        covariates
+            Must be None.
+        seed
+            Another number, other tasks.
+
+        Returns
+        -------
+        Dataset
+            `reward`, `is_new` and, where there are features, `weight`.
         """
         found, drawn = super().population(covariates=covariates, seed=seed), self.data["posterior"].dataset
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
@@ -181,7 +203,13 @@ class MixturePosterior(RewardPolicyPosterior):
         return motive.reshape(-1, motive.shape[2]).astype(np.int64)
 
     def summary(self) -> MixtureSummary:
-        """How many motives there are, who shares which, and all but the rewards' draws, under the warnings."""
+        """How many motives there are, who shares which, and all but the rewards' draws, under the warnings.
+
+        Returns
+        -------
+        MixtureSummary
+            A table that prints itself.
+        """
         return MixtureSummary(self, super().summary().table)
 
     def __repr__(self) -> str:

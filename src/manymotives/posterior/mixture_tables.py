@@ -23,8 +23,8 @@ class MixtureSummary(Summary):
         number = posterior_and_prior(posterior)
         found = posterior.partition
         title = (
-            f"who shares a motive: the partition closest to all draws, {found.expected_distance:.3g} nats from them on "
-            f"average, {found.probability:.0%} of them"
+            "who shares a motive: the partition closest to all draws (mean distance "
+            f"{found.expected_distance:.3g} nats; {found.probability:.0%} of draws are this partition)"
         )
         shown = found.table.assign(members=[_cut(members) for members in found.table["members"]])
         first = [("how many motives", number.round(3), 20), (title, shown.round(3), 20)]

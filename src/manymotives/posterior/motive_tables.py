@@ -67,7 +67,9 @@ def leaving(posterior: Any, level: float) -> pd.DataFrame:
     `p_above_average`: that it is left there more easily than in the states visited, on average.
     """
     if posterior.model.switching.by != "state":
-        raise InputError('the probability of switching is the same in all states here: fit Switching(by="state").')
+        raise InputError(
+            'in this model the probability of switching is the same in all states. Fit Switching(by="state").'
+        )
     apart = {"by_task": posterior.model.is_separate}
     left = 1.0 - _staying(average_transitions(posterior, by_state=True, **apart)).stack(sample=("chain", "draw"))
     usual = 1.0 - _staying(average_transitions(posterior, **apart)).stack(sample=("chain", "draw"))

@@ -63,8 +63,8 @@ class Partition:
 
     def __repr__(self) -> str:
         head = (
-            f"{self.number} motive{'s' if self.number > 1 else ''} of {len(self.groups)} tasks; draws are "
-            f"{self.expected_distance:.3g} nats away on average, {self.probability:.0%} of them are this partition"
+            f"{self.number} motive{'s' if self.number > 1 else ''} of {len(self.groups)} tasks; the mean distance "
+            f"of draws is {self.expected_distance:.3g} nats, and {self.probability:.0%} of them are this partition"
         )
         return f"{head}\n{self.table.round(3).to_string(max_colwidth=60, max_rows=20)}"
 

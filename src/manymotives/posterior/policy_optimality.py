@@ -106,7 +106,13 @@ class PolicyOptimalityPosterior(Posterior):
         return mean.transpose("task", "state", ...).rename("reward")
 
     def predictive_policies(self) -> xr.DataArray:
-        """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior."""
+        """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action).
+        """
         return self._for_each_task(self.data["reward_set"].dataset["predictive_policy"]).rename("policy")
 
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
@@ -115,6 +121,18 @@ class PolicyOptimalityPosterior(Posterior):
         In another environment, if one is given: see `transfer`. Where transitions are not known, the best that was
         found under the belief: choices say nothing about them in this model, so the expected reward is still all that
         matters.
+
+        Parameters
+        ----------
+        environment
+            Another one, or several by name: see `transfer`. None: that of the fit.
+        features
+            Of that environment, where rewards are made of features.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action).
         """
         if self.belief is None or environment is not None:
             return super().policies(environment, features)
@@ -122,7 +140,18 @@ class PolicyOptimalityPosterior(Posterior):
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action])."""
+        """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
+
+        Parameters
+        ----------
+        seed
+            Another number, other subjects.
+
+        Returns
+        -------
+        Dataset
+            `reward` (chain, draw, state[, action]).
+        """
         drawn = self.data["posterior"].dataset
         if self.model.is_pooled:
             return drawn[["reward"]]
@@ -153,12 +182,12 @@ class PolicyOptimalityPosterior(Posterior):
                 f"{float(rewards.min()):.3g} and {float(rewards.max()):.3g}."
             )
         if self.model.factorisation != "reward_given_policy" or self.model.empty_set == "drop":
-            return "Theorem 1 does not apply: here policies do not count alike."
+            return "Theorem 1 does not apply: here policies have different weights."
         count, discount = int(self.data["sample_stats"].dataset["effective_policies"].min()), self.environment.discount
         printed = theorem_bound(count, discount)
         union = theorem_bound(count, discount, self.environment.num_states)
         if union >= 1 / (1 - discount):
-            return f"Theorem 1 says nothing with {count} policies: its bound exceeds the largest error there can be."
+            return f"Theorem 1 is uninformative with {count} policies: its bound exceeds the largest possible error."
         return (
             f"Theorem 1: with {count} policies the expected error of a value is at most {printed:.3g} in a state "
             f"({union:.3g} for the worst state), of values up to {1 / (1 - discount):.3g}; for the rewards of this set."

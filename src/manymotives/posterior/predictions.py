@@ -29,7 +29,7 @@ def predicted_table(posterior: Any, covariates: Any, level: float, draws: int) -
     _check(posterior, level, draws)
     given = pd.DataFrame({str(name): list(values) for name, values in _columns(covariates).items()})
     if not len(given):
-        raise InputError("predict_at: the table of covariates has no row. Pass a row for each prediction.")
+        raise InputError("predict_at: the table of covariates has no rows. Pass one row for each prediction.")
     parts = []
     for row in given.to_dict("records"):
         frame = _described(predictions(posterior, row, draws), level, signs=False)
@@ -126,7 +126,7 @@ def _frame(posterior: Any, given: Mapping[Any, Any]) -> dict[str, Sequence[Any]]
     unknown = [name for name in given if name not in rows]
     if unknown:
         raise InputError(
-            f"{quoted(unknown[0])} is no covariate of this model, which has {', '.join(map(quoted, rows))}."
+            f"{quoted(unknown[0])} is not a covariate of this model, which has {', '.join(map(quoted, rows))}."
         )
     return {name: [given[name]] * len(tasks) if name in given else rows[name] for name in rows}
 
@@ -232,8 +232,8 @@ def _columns(covariates: Any) -> Mapping[Any, Sequence[Any]]:
 def _check(posterior: Any, level: float, draws: int) -> None:
     if not posterior.model.has_covariates:
         raise InputError(
-            'this model has no covariates: there is nothing to compare. Fit one with mm.Hierarchical("condition", '
-            "covariates=table)."
+            "this model has no covariates, so there is nothing to compare. Fit one with "
+            'mm.Hierarchical("condition", covariates=table).'
         )
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1; found {level!r}.")

@@ -29,7 +29,6 @@ from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.common import Posterior
-from manymotives.posterior.effects import effects_table
 from manymotives.posterior.estimates import (
     GROUP,
     FittedMaximum,
@@ -38,14 +37,15 @@ from manymotives.posterior.estimates import (
     has_estimate,
     stored_dims_of_estimate,
 )
+from manymotives.posterior.explained import Explained
 from manymotives.posterior.labelling.effects import labelled_effects
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
 from manymotives.posterior.likelihood_ratio import LikelihoodRatio, likelihood_ratio
-from manymotives.posterior.predictions import contrast_table, new_offsets, predicted_table
+from manymotives.posterior.predictions import new_offsets
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RewardPolicyPosterior(Posterior):
+class RewardPolicyPosterior(Explained, Posterior):
     """What each task wants and how consistently it acts on it."""
 
     model: RewardPolicyModel
@@ -126,6 +126,16 @@ class RewardPolicyPosterior(Posterior):
         "discount"), parameter (the feature or state), estimate, standard_error, z (estimate / standard error, where the
         parameter may have either sign) and a confidence interval, lower to upper, that stays within the parameter's
         range.
+
+        Parameters
+        ----------
+        level
+            Of the confidence intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each task and parameter.
         """
         return estimates_table(self, level)
 
@@ -144,57 +154,18 @@ class RewardPolicyPosterior(Posterior):
 
         Both must be made by `MaximumLikelihood()`. Refused where the data differ, or where the restricted model is no
         special case of this one as far as can be told.
+
+        Parameters
+        ----------
+        restricted
+            The fit of the special case.
+
+        Returns
+        -------
+        LikelihoodRatio
+            `statistic`, `degrees_of_freedom` and `p`.
         """
         return likelihood_ratio(self, restricted)
-
-    def effects(self, *, level: float = 0.95, equivalence: float | None = None) -> pd.DataFrame:
-        """What covariates add to tasks' parameters: a row for each parameter and term of its formula.
-
-        Columns: parameter, feature or state (and action), term, mean, sd, lower, upper, p_positive, p_direction (the
-        probability of the likelier sign) and, where `equivalence` is given, p_equivalent: that the effect is between
-        −equivalence and equivalence. Numeric covariates are on their own scale: the effect of one unit. Effects are on
-        weights and Gaussian rewards themselves, on logarithms of inverse temperatures and Dirichlet rewards, on logits
-        of lapse rates, discounts and Beta rewards. Rows "spread of mouse" are standard deviations between members of a
-        level.
-        """
-        return effects_table(self, level, equivalence)
-
-    def predict_at(self, covariates: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
-        """What the population's typical task wants, does and attains at these covariates, one set of rows for each row.
-
-        The typical task lies at the population's location plus the effects of these covariates; members of levels, such
-        as mice, are average ones. Covariates that the table leaves out keep each task's own value, and what follows
-        is averaged over tasks. Quantities: `weight` of features (else `reward`); where inferred `discount`,
-        `inverse_temperature` and `lapse`; `choice`, the probability of each action in each state; and `value`, the
-        expected discounted sum of the rewards that it wants, from where episodes began.
-
-        Parameters
-        ----------
-        covariates
-            A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
-        level
-            Probability of the intervals.
-        draws
-            At most so many, evenly spaced.
-        """
-        return predicted_table(self, covariates, level, draws)
-
-    def contrast(self, one: Any, other: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
-        """What one value of covariates makes different from another: `one` less `other`, with intervals and signs.
-
-        Of the same quantities as `predict_at`; covariates that are not named keep each task's own value, and
-        differences are averaged over tasks. `p_direction` is the probability of the likelier sign.
-
-        Parameters
-        ----------
-        one, other
-            Such as `{"condition": "treated"}` and `{"condition": "control"}`.
-        level
-            Probability of the intervals.
-        draws
-            At most so many, evenly spaced.
-        """
-        return contrast_table(self, one, other, level, draws)
 
     @property
     def weights(self) -> xr.DataArray:
@@ -243,6 +214,11 @@ class RewardPolicyPosterior(Posterior):
 
         Where rewards are made of features, `weight` is the weight times the inverse temperature that was inferred or
         known, so in log-odds: ten times the weights with a tenth of the temperature choose alike.
+
+        Returns
+        -------
+        Dataset
+            `reward`, `inverse_temperature` and, where there are features, `weight`.
         """
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
@@ -251,9 +227,19 @@ class RewardPolicyPosterior(Posterior):
         return found.assign(weight=self.weights * temperature) if self.has_features else found
 
     def predictive_policies(self, draws: int = 1000, *, progress: Progress | None = None) -> xr.DataArray:
-        """What each task would do next: π(a|s) averaged over draws (task, state, action), over at most so many.
+        """What each task would do next: π(a|s) averaged over draws.
 
-        `progress`: where to report how many of them are planned for.
+        Parameters
+        ----------
+        draws
+            At most so many, evenly spaced.
+        progress
+            Where to report how many of them are planned for.
+
+        Returns
+        -------
+        DataArray
+            (task, state, action).
         """
         if draws < 1:
             raise InputError(f"draws must be at least 1; found {draws}.")
@@ -312,6 +298,11 @@ class RewardPolicyPosterior(Posterior):
             is a new member of every level, such as a mouse that was not seen.
         seed
             Another number, other subjects.
+
+        Returns
+        -------
+        Dataset
+            `reward` (chain, draw, state[, action]) and, where there are features, `weight`.
         """
         drawn = self.data["posterior"].dataset
         if self.model.is_separate:

@@ -68,7 +68,7 @@ class Summary:
         if self.posterior.has_features and inferred and not self._has_motives:
             product = self.posterior.weights * self.posterior.inverse_temperatures
             mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
-            shown.append(("mean of weight × inverse temperature, which is what choices tell", mean.round(3), 20))
+            shown.append(("mean of weight × inverse temperature, which is what choices identify", mean.round(3), 20))
         if not self.posterior.has_features:
             shown.append(("mean reward", self.rewards.round(3), 20))
         return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]

@@ -87,8 +87,8 @@ class SwitchingPosterior(Posterior):
         said = visit_warnings(counts, lives, "weight" in drawn)
         if unused and not model.switching.is_counted:
             said += (
-                f"motive{'s' if len(unused) > 1 else ''} {', '.join(unused)} had less than {UNUSED:.0%} of all steps: "
-                "fewer motives would do.",
+                f"motive{'s' if len(unused) > 1 else ''} {', '.join(unused)} had less than {UNUSED:.0%} of all "
+                "steps: fewer motives would suffice.",
             )
         return said
 
@@ -137,6 +137,18 @@ class SwitchingPosterior(Posterior):
         """The policy that is optimal for each motive's expected reward ([task, ]motive, state, action).
 
         In another environment, if one is given: see `transfer`, also for `features`.
+
+        Parameters
+        ----------
+        environment
+            Another one, or several by name: see `transfer`. None: that of the fit.
+        features
+            Of that environment, where rewards are made of features.
+
+        Returns
+        -------
+        DataArray
+            ([task, ]motive, state, action).
         """
         if environment is not None:
             return best_policies(self, environment, features)
@@ -156,7 +168,20 @@ class SwitchingPosterior(Posterior):
         canonical: bool = False,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """A tidy table of what each motive wants: mean, sd and interval of each reward, or of each feature's weight."""
+        """A tidy table of what each motive wants: mean, sd and interval of each reward, or of each feature's weight.
+
+        Parameters
+        ----------
+        contrasts, canonical
+            Not available for motives that switch.
+        of, tasks, states, features, level
+            As for `Posterior.to_frame`.
+
+        Returns
+        -------
+        DataFrame
+            Tidy: one row for each number.
+        """
         if contrasts is not None or canonical:
             raise InputError("tables of switching motives have no contrasts and no canonical form yet.")
         if not 0 < level < 1:
@@ -164,7 +189,7 @@ class SwitchingPosterior(Posterior):
         what = self._what(of, contrasts, states, features)
         values = self.weights if what == "feature" else self.by_state_name(self.rewards)
         if tasks is not None and "task" not in values.dims:
-            raise InputError("under Pooled() motives are everybody's: there are no tasks to choose from.")
+            raise InputError("under Pooled() the motives are everybody's, so there are no tasks to choose from.")
         values = selected(values, "task", tasks) if tasks is not None else values
         cells = ["feature"] if what == "feature" else [dim for dim in ("state", "action") if dim in values.dims]
         average = values.mean(cells).stack(sample=("chain", "draw"))
@@ -187,6 +212,11 @@ class SwitchingPosterior(Posterior):
         kind
             "smoothed": given the whole episode, what came after included. "filtered": given the choices up to that
             step, and nothing later. The result's `kind` attribute says which.
+
+        Returns
+        -------
+        DataArray
+            (row, motive), with the task, episode and step of each row.
         """
         if kind not in (FILTERED, SMOOTHED):
             raise InputError(f'kind must be "filtered" or "smoothed"; found {quoted(kind)}.')
@@ -210,23 +240,67 @@ class SwitchingPosterior(Posterior):
         )
 
     def motives_frame(self, demonstrations: Demonstrations | None = None, kind: str = SMOOTHED) -> pd.DataFrame:
-        """The same as a tidy table: task, episode, step, state, and a column for each motive's probability."""
+        """The same as a tidy table: task, episode, step, state, and a column for each motive's probability.
+
+        Parameters
+        ----------
+        demonstrations, kind
+            As for `motives`.
+
+        Returns
+        -------
+        DataFrame
+            One row a step.
+        """
         found = self.motives(demonstrations, kind)
         table = pd.DataFrame({word: found[word].values for word in ("task", "episode", "step", "state")})
         return table.assign(**{f"motive_{k}": found.values[:, k] for k in range(self.num_motives)})
 
     def shares(self, level: float = 0.95) -> pd.DataFrame:
-        """The share of its steps that each task spends on each motive: mean, sd, interval."""
+        """The share of its steps that each task spends on each motive: mean, sd, interval.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Tidy, with intervals.
+        """
         return shares(self, level)
 
     # ---- how they switch -------------------------------------------------------------------------------------
 
     def switches(self, level: float = 0.95) -> pd.DataFrame:
-        """How often each task switched from one motive to another: mean, sd, interval; its number of steps beside."""
+        """How often each task switched from one motive to another: mean, sd, interval; its number of steps beside.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Tidy, with intervals.
+        """
         return switches(self, level)
 
     def transitions(self, level: float = 0.95) -> pd.DataFrame:
-        """Transition probabilities between motives: mean, sd, interval, by task and state where these differ."""
+        """Transition probabilities between motives: mean, sd, interval, by task and state where these differ.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Tidy, with intervals.
+        """
         return transitions(self, level)
 
     def leaving(self, level: float = 0.95) -> pd.DataFrame:
@@ -234,6 +308,16 @@ class SwitchingPosterior(Posterior):
 
         Of all tasks together, weighted by their steps; of each under `Separate()`. `p_above_average`: that a motive is
         left there more easily than where they were on average. States that nobody left are left out.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Tidy, with intervals.
         """
         return leaving(self, level)
 
@@ -248,11 +332,9 @@ class SwitchingPosterior(Posterior):
     def _assignment(self, demonstrations: Demonstrations) -> Assignment:
         assert self.model.switching is not None
         if demonstrations.states != self.demonstrations.states or demonstrations.actions != self.demonstrations.actions:
-            raise InputError("these demonstrations have other states or actions than those of the fit.")
+            raise InputError("the states or actions of these demonstrations differ from those of the fit.")
         if not self.model.is_pooled and demonstrations.tasks != self.demonstrations.tasks:
-            raise InputError(
-                "under Hierarchical() and Separate() motives are those of tasks: give the tasks of the fit."
-            )
+            raise InputError("under Hierarchical() and Separate() motives belong to tasks. Give the tasks of the fit.")
         return Assignment.of(self.model.switching, self.model.sharing, demonstrations)
 
     def _drawn(self, most: int = DRAWS) -> list[tuple[np.ndarray, np.ndarray]]:

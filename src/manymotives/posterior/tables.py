@@ -63,7 +63,7 @@ def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.Data
     rows = count * (count - 1) // 2 * int(np.prod([flat.sizes[dim] for dim in kept]))
     if rows > LARGEST_TABLE:
         word = "features" if "feature" in values.dims else "states"
-        raise InputError(f"that would be {rows:,} contrasts. Choose some with tasks=[...] or {word}=[...].")
+        raise InputError(f"the table would have {rows:,} contrasts. Select some with tasks=[...] or {word}=[...].")
     word = "_".join(over)
     frames = []
     for i in range(count - 1):
@@ -77,7 +77,7 @@ def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.Data
         frame.insert(1, f"other_{word}", [labels[others[k]] for k in frame.pop("item")])
         frames.append(frame)
     if not frames:
-        raise InputError("there is only one: nothing to compare it with.")
+        raise InputError("there is only one, so there is nothing to compare it with.")
     return pd.concat(frames, ignore_index=True)
 
 

@@ -94,7 +94,7 @@ def checked_place(posterior: Any, environment: Any) -> Environment:
     if place.discount != posterior.environment.discount and not infers_discount(posterior):
         raise InputError(
             f"the fit has the discount {posterior.environment.discount:g} and this environment has "
-            f"{place.discount:g}: rewards mean something else under it. Give it the discount of the fit."
+            f"{place.discount:g}, under which rewards have a different meaning. Give it the discount of the fit."
         )
     return place
 
@@ -111,7 +111,7 @@ def rewards_in(
     reward = posterior.model.reward
     if not posterior.has_features:
         if features is not None:
-            raise InputError("the rewards of this model are not made of features: leave out features.")
+            raise InputError("the rewards of this model are not made of features. Leave out features=.")
         return _carried_over(drawn["reward"], posterior.environment, place, isinstance(reward, RewardSet))
     made_of = features_in_place(posterior, place, features)
     weights = drawn["weight"].transpose(..., "feature")
@@ -128,15 +128,15 @@ def rewards_in(
 def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment, is_set: bool) -> xr.DataArray:
     """Rewards by the names of states, and of actions where they lie on pairs."""
     if is_set and names_in(fitted) != fitted.states:
-        raise InputError("rewards of a set are not carried over from several environments to another one.")
+        raise InputError("rewards of a set cannot be transferred from several environments to another one.")
     known = by_name(reward, fitted)
     rows = positions(own_names(place), names_in(fitted))
     missing = [name for name, row in zip(own_names(place), rows) if row < 0]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise InputError(
-            f"state {quoted(missing[0])}{more} has no reward: it is in none of the environments of the fit. Call "
-            "states as they are called there, or fit rewards that are made of features."
+            f"state {quoted(missing[0])}{more} has no reward, because it is in none of the environments of the "
+            "fit. Use the names of states of the fit, or fit rewards made of features."
         )
     found = known.isel(state=rows).drop_vars("state")
     if "action" not in known.dims:
@@ -148,8 +148,8 @@ def _carried_over(reward: xr.DataArray, fitted: Environment, place: Environment,
     if len(lacking):
         state, action = lacking[0]
         raise InputError(
-            f"action {quoted(place.actions[action])} in state {quoted(place.states[state])} has no reward: none of the "
-            "environments of the fit has that action in that state."
+            f"action {quoted(place.actions[action])} in state {quoted(place.states[state])} has no reward, "
+            "because none of the environments of the fit has that action in that state."
         )
     return found.copy(data=np.where(place.available, found.values, 0.0))
 
@@ -173,7 +173,7 @@ def features_of(
         wanted = positions(own_names(place), own or ())
         if own is None or reward.on != "state" or min(wanted) < 0:
             raise InputError(
-                "the rewards of this model are made of features: give those of the new environment, "
+                "the rewards of this model are made of features. Give those of the new environment: "
                 "transfer(environment, features=…)."
             )
         given, names = labelled(reward.features).values[wanted], None
@@ -181,7 +181,7 @@ def features_of(
     assert wider is not None
     expected = len(_feature_names(reward))
     if wider.shape[1] != expected:
-        raise InputError(f"the model has {expected} features; found {wider.shape[1]} of the new environment.")
+        raise InputError(f"the model has {expected} features; found {wider.shape[1]} for the new environment.")
     return _of_pairs_that_exist(wider.toarray(), place, reward.on)
 
 

@@ -91,21 +91,23 @@ def unidentified(posterior: Any) -> list[str]:
         said += _groups(shown, names, is_constant_within)
     if known.left_out is not None and (on_states or known.features is not None):
         said.append(
-            f"Which differences choices can show was not computed in full, because {known.left_out}: some may rest on "
-            "the prior alone without being marked."
+            f"Which differences choices can identify was not computed in full, because {known.left_out}: some may "
+            "rest on the prior alone without being marked."
         )
     lost = np.flatnonzero(~known.reachable)
     if lost.size:
         said.append(
-            f"No sequence of actions leads to {named([states[s] for s in lost])} from where episodes begin or choices "
-            "were seen: no choice depends on what is wanted there."
+            f"No sequence of actions leads to {named([states[s] for s in lost])} from where episodes begin or "
+            "choices were observed, so no choice depends on the rewards there."
         )
     forced = np.flatnonzero(known.forced)
     if forced.size:
         reason = "there is only one action"
         if (environment.available.sum(axis=1)[forced] > 1).any():
-            reason += ", or all of them lead to the same"
-        said.append(f"In {named([states[s] for s in forced])} {reason}: what is done there shows nothing by itself.")
+            reason += ", or all actions lead to the same next states"
+        said.append(
+            f"In {named([states[s] for s in forced])} {reason}, so choices there carry no information by themselves."
+        )
     return said
 
 
@@ -149,9 +151,12 @@ def _groups(known: Shown, states: list[Label], is_constant_within: bool) -> list
     several = numbers[sizes > 1]
     alone = np.flatnonzero(np.isin(known.groups, numbers[sizes == 1]))
     if len(several) == 0 and is_constant_within:
-        return ["No choice in this environment can show anything about rewards on states: all of it is the prior."]
+        return ["Choices in this environment carry no information about rewards on states: the posterior is the prior."]
     if len(several) == 0:
-        return ["No difference between the rewards of two states can be shown by choices: each rests on the prior too."]
+        return [
+            "Choices cannot identify the difference between the rewards of any two states: each depends on the "
+            "prior too."
+        ]
     listed = [named([states[s] for s in np.flatnonzero(known.groups == number)]) for number in several[:GROUPS]]
     more = f"; and {len(several) - GROUPS:,} more groups" if len(several) > GROUPS else ""
     among = f"among {listed[0]}" if len(several) == 1 else "within each of these groups: " + "; ".join(listed) + more
@@ -162,8 +167,8 @@ def _groups(known: Shown, states: list[Label], is_constant_within: bool) -> list
         else ""
     )
     return [
-        f"Choices can show differences between rewards {among}.{why}{rest} Every other difference between two states "
-        "rests on the prior alone."
+        f"Choices can identify differences between rewards {among}.{why}{rest} Every other difference between two "
+        "states rests on the prior alone."
     ]
 
 
@@ -173,8 +178,8 @@ def _weights(known: Identifiability, names: Sequence[Label]) -> list[str]:
         return []
     if count > DIRECTIONS or size > GROUPS:
         return [
-            f"There are {count:,} independent ways of changing the {size:,} weights of features that change no choice "
-            "in this environment: along these, weights rest on the prior alone."
+            f"There are {count:,} independent ways of changing the {size:,} weights of features that change no "
+            "choice in this environment: in these directions, weights rest on the prior alone."
         ]
     said = []
     for row in echelon(known.weights.T, np.arange(size)):

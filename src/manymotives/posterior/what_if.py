@@ -57,6 +57,11 @@ class WhatIf:
             Only for residual rewards of states that the fit has not got, which are drawn.
         progress
             Whether to show a bar where it takes longer.
+
+        Returns
+        -------
+        Counterfactual
+            Before, after and difference, with intervals, and whether the answer is identified.
         """
         how: Any = {"draws": draws, "level": level, "seed": seed, "progress": progress}
         changes: Any = {"environment": environment, "rewards": rewards, "available": available, "discount": discount}

@@ -43,15 +43,20 @@ def report(
         True rewards [task, S] (or [task, S, A]) where they are known, as of simulated subjects: shown beside.
     counterfactual
         What `posterior.counterfactual` returned, or several of them: what would happen after a change.
+
+    Returns
+    -------
+    Path
+        Where the page was written.
     """
     if not isinstance(posterior, Posterior):
-        raise InputError(f"posterior must be what mm.fit returns or mm.load reads; found {type(posterior).__name__}.")
+        raise InputError(f"posterior must be a result of mm.fit or mm.load; found {type(posterior).__name__}.")
     if title is not None and not isinstance(title, str):
         raise InputError(f"title must be text; found {title!r}.")
     scores = () if score is None else tuple(score) if isinstance(score, list | tuple) else (score,)
     for each in scores:
         if not hasattr(each, "table") or not hasattr(each, "hold_out"):
-            raise InputError(f"score must be what mm.score returns, or a list of these; found {type(each).__name__}.")
+            raise InputError(f"score must be a result of mm.score, or a list of these; found {type(each).__name__}.")
     asked = checked_counterfactuals(counterfactual, posterior)
     target = Path(path)
     with whole_file(target) as temporary:

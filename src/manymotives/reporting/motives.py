@@ -72,7 +72,7 @@ class MotiveContent(About):
 
 def motive_content_of(posterior: SwitchingPosterior, title: str, scores: tuple[Any, ...], truth: Any) -> MotiveContent:
     if truth is not None:
-        raise InputError("truth cannot be shown beside motives that switch. Leave it out.")
+        raise InputError("truth cannot be shown for motives that switch. Leave it out.")
     with Progress().of(3, "steps") as bar:
         bar.update(0, "what motives want")
         wants = _wants(posterior)

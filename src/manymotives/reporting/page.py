@@ -76,7 +76,7 @@ def page(content: About) -> str:
             ),
             sections,
         ),
-        element("footer", "Made by manymotives. This file is complete: it loads nothing from anywhere."),
+        element("footer", "Made by manymotives. This file is self-contained and loads nothing from the network."),
         element("div", id="tip", role="tooltip", hidden=True),
         data,
         data_block("figures", figures),

@@ -85,14 +85,14 @@ def _how_they_act(content: MotiveContent, figures: dict[str, Any]) -> Markup:
         "legend": [],
     }
     said = (
-        "The inverse temperature says how reliably a subject picks what the active motive values more, on the scale of "
-        "the rewards above: with 1, an action worth one whole range of reward more is chosen e ≈ 2.7 times as often as "
-        "the other; with 0, all actions are chosen alike."
+        "The inverse temperature says how consistently a subject chooses what the active motive values more, on "
+        "the scale of the rewards above: at 1, an action whose value is higher by the whole range of rewards is "
+        "chosen e ≈ 2.7 times as often as the other; at 0, all actions are equally probable."
     )
     if not isinstance(known, Prior):
         said += (
-            f" It was taken as known here ({amount(known)}) for rewards on their own scale; what varies below is the "
-            "size of the rewards, which this scale moves into it."
+            f" It was taken as known here ({amount(known)}) for rewards on their own scale; the variation below "
+            "is that of the size of the rewards, which the canonical scale moves into the inverse temperature."
         )
     return element(
         "section",
@@ -102,8 +102,8 @@ def _how_they_act(content: MotiveContent, figures: dict[str, Any]) -> Markup:
             "temperatures",
             title="Inverse temperatures",
             described="Posterior mean and 95 % interval of the inverse temperature under each motive.",
-            how="One dot for each motive, in its colour and shape; the line is the 95 % interval. Further right: more "
-            "consistent choices while this motive is active.",
+            how="One dot for each motive, in its colour and shape; the line is the 95 % interval. Further right "
+            "means more consistent choices while this motive is active.",
         ),
         id="temperature",
     )
@@ -115,8 +115,8 @@ def _left_out() -> Markup:
         element("h2", "What is left out"),
         element(
             "p",
-            "Who resembles whom, the check whether the model could have made these choices, and the best policy of "
-            "each subject are not shown: they are about subjects who have one motive throughout.",
+            "The sections on who resembles whom, on whether the model could have produced these choices, and on "
+            "the best policy of each subject are not shown, because they assume subjects with a single motive.",
         ),
         id="missing",
     )

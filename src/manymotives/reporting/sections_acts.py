@@ -19,11 +19,11 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
     head = element("h2", "What would be best for them")
     said = element(
         "p",
-        "The policy that is optimal for the reward a subject is expected to have: with known transitions, the best "
-        "that can be done for it given what is known. "
+        "The policy that is optimal for a subject's expected reward; with known transitions, it is the best "
+        "possible policy given the data. "
         if content.posterior.belief is None
-        else "The best policy found on average over the rewards and environments that may be true. ",
-        "It can be better than what the subject did, whose errors it does not repeat.",
+        else "The best policy found on average over the posterior of rewards and environments. ",
+        "It can be better than the subject's own behaviour, whose errors it does not repeat.",
     )
     if data is None:
         return element(
@@ -42,11 +42,13 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
                 title="Where to go",
                 described="Map with an arrow in every state, along the best action; the table below has the same in "
                 "words.",
-                how="An arrow points where the best action mostly leads, a ring means staying. The fainter, the "
-                "fewer draws of the posterior agree. Hover for the action and for what the subject did."
+                how=(
+                    "An arrow points to where the best action mostly leads; a ring means staying. Fainter arrows "
+                    "mean that fewer posterior draws agree. Hover for the action and for the subject's choices."
+                )
                 + side_by_side(content.posterior.environment)
                 + (
-                    " There are many states: an arrow is that of the state in the middle of a small area."
+                    " Because there are many states, each arrow is that of the state in the middle of a small area."
                     if many
                     else ""
                 ),
@@ -54,7 +56,7 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
             )
         )
     states = len(data["states"])
-    some = f": the {LISTED} of {states:,} in which it chose most often. {EXPORTED}" if states > LISTED else ""
+    some = f": the {LISTED} of {states:,} states with most choices. {EXPORTED}" if states > LISTED else ""
     headings = [
         "state",
         "choices",
@@ -65,13 +67,17 @@ def what_would_be_best(content: Content, figures: dict[str, Any]) -> Markup:
         "sure",
     ]
     parts.append(
-        element("div", table(headings, [], caption=f"Of the one chosen above, state by state{some}"), id="table-acted")
+        element(
+            "div",
+            table(headings, [], caption=f"For the selection above, state by state{some}"),
+            id="table-acted",
+        )
     )
     parts.append(
         element(
             "p",
-            "“likely next” is what the model predicts the subject would do; “sure” is how many draws agree that an "
-            "action is the best.",
+            "“likely next” is the action that the model predicts; “sure” is the share of draws that agree that "
+            "an action is the best.",
         )
     )
     return element("section", parts, id="policies")

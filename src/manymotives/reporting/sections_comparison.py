@@ -9,22 +9,22 @@ from manymotives.reporting.content import About
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.scoring.basis import differing
 
-HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects that were left out"}
+HELD_OUT = {"episodes": "episodes of the same subjects", "tasks": "subjects who were held out"}
 
 
 def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
-    parts: list[Any] = [element("h2", "Does it predict choices it has not seen?")]
+    parts: list[Any] = [element("h2", "Does it predict held-out choices?")]
     if not content.scores:
         parts += [
             element(
                 "p",
-                "Not asked yet. A fit can look good and predict nothing; a table of counts is often hard to beat. To "
-                "see held-out prediction beside the plain baselines, run",
+                "Held-out prediction has not been computed. A model can fit well and predict nothing, and a "
+                "table of counts is often hard to beat. To compare its predictions with simple baselines, run",
             ),
             element("pre", "manymotives compare RUN.nc --out score.json"),
             element(
                 "p",
-                "and give the result to the report with ",
+                "and pass the result to the report with ",
                 element("code", "--score score.json"),
                 "; or, in Python, ",
                 element("code", "mm.report(posterior, path, score=mm.score(posterior))"),
@@ -42,8 +42,8 @@ def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
                     title=f"Held out: {what}",
                     described="Log-likelihood per held-out choice of each model, with an interval; the table below has "
                     "the numbers.",
-                    how="Average log-probability that each model gave to choices it had not seen; further right is "
-                    "better, 0 would be perfect foresight. Lines are 95 % intervals (1.96 standard errors, by "
+                    how="Mean log probability that each model gave to held-out choices; further right is better, "
+                    "and 0 would be perfect prediction. Lines are 95 % intervals (1.96 standard errors, by "
                     "subject). A model worth its complexity lies to the right of the counts.",
                 ),
                 _table(compared, str(getattr(score, "model", ""))),
@@ -51,7 +51,7 @@ def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
         if getattr(score, "note", None) is not None:
             parts.append(element("p", score.note))
         if getattr(score, "basis", None) is not None:
-            parts.append(element("p", f"Of {score.basis}."))
+            parts.append(element("p", f"Computed from {score.basis}."))
         if score.warnings:
             listed = element("ul", [element("li", warning) for warning in score.warnings])
             parts.append(element("div", listed, class_="warnings"))
@@ -66,7 +66,7 @@ def _comparisons(score: Any) -> list[tuple[str, pd.DataFrame]]:
     whole, what = score.table, HELD_OUT.get(str(score.hold_out), str(score.hold_out))
     if "own_episodes" not in whole:
         return [(what + _size(whole), whole)]
-    unknown = f"of whom nothing was known{' at first' if getattr(score, 'note', None) is not None else ''}"
+    unknown = f"without any choices of their own{' at first' if getattr(score, 'note', None) is not None else ''}"
     made = []
     for shown in sorted(whole["own_episodes"].unique()):
         part = whole[whole["own_episodes"] == shown]
@@ -87,7 +87,7 @@ def _figure(compared: pd.DataFrame) -> dict[str, Any]:
         wide = 1.96 * error if np.isfinite(error) else 0.0
         if not np.isfinite(mid):
             continue
-        tip = f"{name}\n{mid:.4f} nats a choice ± {wide:.4f}"
+        tip = f"{name}\n{mid:.4f} nats per choice ± {wide:.4f}"
         rows.append({"label": name, "mid": mid, "lo": mid - wide, "hi": mid + wide, "tip": tip})
     legend = [["dot", "held-out log-likelihood"], ["line", "95 % interval"]]
     unit = "nats per choice (0 = perfect)"
@@ -110,9 +110,12 @@ def _table(compared: pd.DataFrame, model: str) -> Markup:
                 for word, form in (("difference", "+.4f"), ("difference_se", ".4f"))
             ]
         rows.append(cells)
-    said = "Model comparison, from knowing nothing to our models"
+    said = "Model comparison, from uniform choice to the fitted models"
     if has_differences:
-        said += f". Against {model}: above it (+) or below (−); more than twice the error is unlikely to be chance"
+        said += (
+            f". Against {model}: difference from that model; more than twice the standard error is unlikely to be "
+            "chance"
+        )
     return table(headings, rows, caption=said)
 
 

@@ -17,10 +17,10 @@ DRAWN = 40  # effects in the figure
 LISTED = 200  # in the table
 CONTRASTS = 30  # differences in choices in the table
 ABOUT_CONTRASTS = (
-    "What that makes of choices: the population’s typical subject, at its location plus effects and with average "
-    "members of levels, with one value of a covariate instead of another. Other covariates are each subject’s own, and "
-    "differences are averaged over subjects. The value is the expected discounted sum of the rewards a subject wants, "
-    "from where episodes began."
+    "Consequences for choices: differences between two values of a covariate, for the population’s typical "
+    "subject (at its location plus effects, with average members of levels). Other covariates keep each "
+    "subject’s own values, and differences are averaged over subjects. The value is the expected discounted sum "
+    "of a subject’s own rewards, from where episodes began."
 )
 LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["truth", "regression of posterior means"]]
 
@@ -46,11 +46,13 @@ def who_differs_and_why(content: Content, figures: dict[str, Any]) -> Markup:
         parts += [
             figure(
                 "effects",
-                title="Effects of covariates, the surest first",
+                title="Effects of covariates, the most certain first",
                 described="Posterior mean and 95 % interval of each effect; the table below has the numbers.",
-                how="A dot is the posterior mean of an effect, its line the range that holds it with a probability of "
-                "95 %. A line across the dashed one leaves open whether the effect is positive or negative."
-                + (f" The {DRAWN} surest of {len(effects):,}." if len(effects) > DRAWN else ""),
+                how=(
+                    "A dot is the posterior mean of an effect, and its line the 95 % interval. If the line "
+                    "crosses the dashed one, the sign of the effect is uncertain."
+                )
+                + (f" The {DRAWN} most certain of {len(effects):,} are shown." if len(effects) > DRAWN else ""),
             ),
             _effects_table(effects, has_regression),
         ]
@@ -75,13 +77,15 @@ def _meaning(content: Content) -> str:
     on += ["logits of lapse rates"] if "lapse" in drawn else []
     on += ["logits of discounts"] if "discount" in drawn else []
     return (
-        "Where the population lies depends on what is known of subjects besides their choices. An effect is what one "
-        "unit more of a numeric covariate, or another level of a factor than the reference, adds to "
+        "The location of the population depends on covariates of the subjects. An effect is what one more unit "
+        "of a numeric covariate, or a level of a factor compared with the reference, adds to "
         + (on[0] if len(on) == 1 else f"{', '.join(on[:-1])} and {on[-1]}")
-        + ". Effects, subjects and populations were inferred together, so that intervals contain how uncertain each "
-        "subject's own parameters are. An effect is a cause only where the covariate was assigned at random. "
-        "What other sections say of the population is of subjects at the reference of every factor, with average "
-        "numeric covariates."
+        + (
+            ". Effects, subjects and populations were inferred jointly, so intervals include the uncertainty about "
+            "each subject's own parameters. An effect is causal only if the covariate was assigned at random. In "
+            "other sections, the population is that of subjects at the reference of every factor, with average "
+            "numeric covariates."
+        )
     )
 
 
@@ -130,16 +134,20 @@ def _effects_table(effects: pd.DataFrame, has_regression: bool) -> Markup:
         ]
         cells += [_digits(row["regression"])] if has_regression else []
         rows.append(cells)
-    cut = f" The {LISTED} surest of {len(effects):,}; manymotives export has all." if len(effects) > LISTED else ""
-    return table(headings, rows, caption=f"Effects of covariates, the surest sign first.{cut}")
+    cut = (
+        f" The {LISTED} most certain of {len(effects):,} are listed; manymotives export writes all."
+        if len(effects) > LISTED
+        else ""
+    )
+    return table(headings, rows, caption=f"Effects of covariates, the most certain sign first.{cut}")
 
 
 def _about_regression(spreads: pd.DataFrame) -> str:
     return (
-        "Regression of posterior means: least squares of each subject's posterior mean on the same covariates, as is "
-        "often done in a second step. It takes these means for data without error. Here they come from this fit, which "
-        "knows the covariates; means of a fit without them are drawn towards one common mean, and their regression "
-        "shrinks." + (" It leaves out levels." if len(spreads) else "")
+        "Regression of posterior means: least squares of each subject's posterior mean on the same covariates, "
+        "as is often done in a second step. It treats these means as data without error. Here they come from "
+        "this fit, which uses the covariates; means of a fit without covariates are shrunk towards one common "
+        "mean, and so is their regression." + (" Levels are not included." if len(spreads) else "")
     )
 
 
@@ -174,11 +182,14 @@ def _contrasts_table(different: pd.DataFrame) -> Markup:
                 (float(row["p_direction"]), probability(row["p_direction"])),
             ]
         )
-    cut = f" The {CONTRASTS} surest of {len(choices):,} in choices; manymotives export has all."
+    cut = (
+        f" Of {len(choices):,} differences in choices, the {CONTRASTS} most certain are listed; manymotives "
+        "export writes all."
+    )
     return table(
         ["contrast", "difference in", "mean", "95 %", "probability of this sign"],
         rows,
-        caption="Differences in what subjects attain and do." + (cut if len(choices) > CONTRASTS else ""),
+        caption="Differences in values and choices." + (cut if len(choices) > CONTRASTS else ""),
     )
 
 

@@ -25,16 +25,17 @@ def what_is_not_known(content: Content) -> Markup | None:
     rows = len(np.unique(belief.transition_index[belief.is_uncertain][:, :2], axis=0))
     seen = f"{int(belief.seen.sum()):,}" if belief.seen.sum() < 1e9 else "very many"
     said = (
-        f"The environment was not known. {seen} transitions were seen, and what follows is uncertain after {rows:,} of "
-        f"{int(belief.mean.available.sum()):,} pairs of state and action. "
+        f"The environment was not known. {seen} transitions were observed, and next states are uncertain for "
+        f"{rows:,} of {int(belief.mean.available.sum()):,} state–action pairs. "
     )
     if "after" in moves:
         said += (
-            "It was inferred along with the rewards, so that intervals of rewards on this page are as wide as not "
-            "knowing it makes them. Choices tell of it too: who avoids an action seems to know where it leads."
+            "It was inferred together with the rewards, so the intervals of rewards on this page include the "
+            "uncertainty about it. Choices are evidence about it too: a subject that avoids an action presumably "
+            "knows where it leads."
         )
     else:
-        said += "Values of policies are averages over what it may be."
+        said += "Values of policies are averages over this uncertainty."
     headings = ["state", "action", "leads to", "probability", "from", "to"]
     headings += ["with the choices", "from", "to"] if "after" in moves else []
     cells = [
@@ -42,20 +43,20 @@ def what_is_not_known(content: Content) -> Markup | None:
         + [(row[name], f"{row[name]:.3f}") for name in row if name not in ("state", "action", "next_state", "width")]
         for row in moves.head(SHOWN).to_dict("records")
     ]
-    more = f": the {SHOWN} least known of {len(moves):,}" if len(moves) > SHOWN else ""
+    more = f": the {SHOWN} most uncertain of {len(moves):,}" if len(moves) > SHOWN else ""
     return element(
         "section",
-        element("h2", "What is not known of the environment"),
+        element("h2", "Uncertainty about the environment"),
         element("p", said),
         element(
             "div", table(headings, cells, caption=f"Uncertain moves{more}, with intervals of 95 %"), id="table-moves"
         ),
         element(
             "p",
-            "How to read it: the first three numbers are what transitions alone tell; the last three, where there are "
-            "any, what is known after the choices were seen as well.",
+            "How to read it: the first three numbers are based on observed transitions alone; the last three, if "
+            "given, also use the choices.",
         ),
-        element("h3", "What that costs"),
+        element("h3", "What this uncertainty costs"),
         costs(posterior),
         id="environment",
     )
@@ -94,15 +95,15 @@ def costs(posterior: Posterior) -> Any:
     return [
         element(
             "p",
-            f"Not knowing the environment and the reward better costs a subject at most {per_cent(float(lost.mean()))} "
-            "of what knowing them would add to choosing blindly, on average over subjects: by that much the policies "
-            "below fall short of the upper bound, which none can exceed.",
+            "On average over subjects, uncertainty about the environment and the reward costs at most "
+            f"{per_cent(float(lost.mean()))} of what perfect knowledge would gain over uniform choice: this is "
+            "how far the policies below fall short of an upper bound that no policy can exceed.",
         ),
-        table(headings, rows, caption="What policies are worth at the start of an episode"),
+        table(headings, rows, caption="Values of policies at the start of an episode"),
         element(
             "p",
-            "How to read it: “best policy found” does not know the environment and is best on average over what may "
-            "be; “by the means” takes the mean environment and the mean reward for the truth; “upper bound” is what "
-            "one could attain who knew both.",
+            "How to read it: “best policy found” does not know the environment and is the best on average over "
+            "the posterior; “by the means” treats the mean environment and the mean reward as the truth; “upper "
+            "bound” is the value attainable with knowledge of both.",
         ),
     ]

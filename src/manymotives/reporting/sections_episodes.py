@@ -119,8 +119,8 @@ def one_episode(content: MotiveContent, figures: dict[str, Any]) -> list[Any]:
             title=f"{name}: the episode in which motives change most",
             described="One episode step by step: the state, the choice, and the probability of each motive.",
             how="Move the slider, or press the buttons. "
-            + ("The ring is where the subject is, the line its last steps. " if layout is not None else "")
-            + "Bars are the smoothed probabilities of the motives at this step. The band below is the whole episode."
+            + ("The ring marks where the subject is, and the line its last steps. " if layout is not None else "")
+            + "Bars are the smoothed probabilities of the motives at this step. The band below shows the whole episode."
             + cut,
             chooser=True,
         ),

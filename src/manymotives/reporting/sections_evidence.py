@@ -18,37 +18,39 @@ DIAGNOSED = 2000  # quantities of a kind, evenly chosen
 
 def could_it_have(content: Content, figures: dict[str, Any]) -> Markup:
     check = content.check
-    head = element("h2", "Could the model have made these choices?")
+    head = element("h2", "Could the model have produced these choices?")
     if not isinstance(check, PredictiveCheck):
         return element("section", head, failed(check), id="check")
     figures["shares"], outside = _shares(check)
     figures["likely"] = _likely(check)
     worst = check.states.sort_values(["p_distance", "choices"], ascending=[True, False]).head(200)
     said = [
-        f"Every choice was made again with each of {check.draws} draws of the posterior, in the states that were "
-        "visited. Over everything, the replicated choices are at least as far from what the model expects as the "
-        f"observed ones in {per_cent(check.p_value)} of draws (p = {check.p_value:.2f}; near 0 means that the model "
-        "misses something).",
-        f"{outside} of {len(check.shares)} shares of an action in a state, all subjects together, lie outside their 95 "
-        f"% interval; about {0.05 * len(check.shares):.0f} would by chance.",
+        f"Every choice was simulated again with each of {check.draws} posterior draws, in the states that were "
+        "visited. Overall, the replicated choices are at least as far from the model's expectation as the "
+        f"observed ones in {per_cent(check.p_value)} of draws (p = {check.p_value:.2f}; a value near 0 means that "
+        "the model misses something).",
+        f"Of {len(check.shares)} shares of an action in a state, all subjects together, {outside} lie outside "
+        f"their 95 % interval; about {0.05 * len(check.shares):.0f} would do so by chance.",
     ]
     if check.repeats is not None:
         repeats = check.repeats
         verdict = (
             "as the model expects"
             if repeats["p"] >= 0.05
-            else "which the model, without memory, does not expect: a state that includes the step before may help"
+            else "which the model, without memory, does not expect; a state that includes the previous step may help"
         )
         said.append(
-            f"Subjects do what they did a step before in {repeats['observed']:.1%} of steps; the model would in "
-            f"{repeats['lower']:.1%} to {repeats['upper']:.1%} (p = {repeats['p']:.2g}), {verdict}.".replace("%", " %")
+            f"Subjects repeat their previous action in {repeats['observed']:.1%} of steps; the model would do so "
+            f"in {repeats['lower']:.1%} to {repeats['upper']:.1%} (p = {repeats['p']:.2g}), {verdict}.".replace(
+                "%", " %"
+            )
         )
     if not hasattr(content.posterior, "predictive_policies") or type(content.posterior).__name__.startswith(
         "PolicyOptimality"
     ):
         said.append(
-            "In this model policies are inferred without regard to rewards, so this checks little more than that the "
-            "prior of policies is not too strong."
+            "In this model policies are inferred independently of rewards, so this checks little more than that "
+            "the prior of policies is not too strong."
         )
     return element(
         "section",
@@ -58,17 +60,18 @@ def could_it_have(content: Content, figures: dict[str, Any]) -> Markup:
             "shares",
             title="Choices: expected and observed",
             described="Observed against expected share of every action in every state, with intervals.",
-            how="One mark for each action in each state, all subjects together: the share the model expects (across) "
-            "and the observed one (up). On the diagonal they agree. The grey line is where 95 % of replications lie; "
-            "marks outside it are open and red. Larger marks: more choices.",
+            how="One mark for each action in each state, all subjects together: the share that the model expects "
+            "(horizontal) and the observed share (vertical). On the diagonal they agree. The grey line "
+            "contains 95 % of replications; marks outside it are open and red. Larger marks represent more "
+            "choices.",
         ),
         figure(
             "likely",
             title="How predictable each subject is",
             described="Log-likelihood per choice of each subject, observed and replicated.",
-            how="A dot is how likely a subject's choices are under its own fitted model, per choice; the grey bar is "
-            "where 95 % of replications lie. Left of the bar: more erratic than the model allows. Right of it: more "
-            "regular.",
+            how="A dot is the log likelihood of a subject's choices under its own fitted model, per choice; the "
+            "grey bar contains 95 % of replications. A subject to the left of its bar is more erratic than "
+            "the model allows, one to the right is more regular.",
         ),
         table(
             ["subject", "choices", "nats a choice", "less likely replications", "p of distance"],
@@ -82,7 +85,8 @@ def could_it_have(content: Content, figures: dict[str, Any]) -> Markup:
                 ]
                 for row in records(check.subjects)
             ],
-            caption="By subject: a p of distance near 0 is a misfit; one in twenty lies below 0.05 by chance",
+            caption="By subject: a p-value of the distance near 0 indicates a misfit; one in twenty lies below 0.05 "
+            "by chance",
         ),
         table(
             ["state", "choices", "p of distance"],
@@ -104,12 +108,14 @@ def did_it_work(content: About) -> Markup:
     mixed = posterior.data.attrs.get("mixing")
     chains = drawn.sizes["chain"]
     said = (
-        f"Of every quantity: {mixed}."
+        f"For every quantity: {mixed}."
         if mixed
-        else "The warnings on top say what is wrong, if anything; this method makes no chains whose mixing could be "
-        "judged."
+        else (
+            "The warnings at the top say what is wrong, if anything; this method has no chains whose mixing "
+            "could be assessed."
+        )
         if chains == 1
-        else "These chains did not pass every check; the warnings on top say where."
+        else "These chains did not pass every check; the warnings at the top give the details."
     )
     return element(
         "section",
@@ -117,15 +123,14 @@ def did_it_work(content: About) -> Markup:
         element("p", said),
         element(
             "p",
-            f"R-hat compares chains with each other and should be at most {RHAT}; effective draws count how many "
-            f"independent ones the draws are worth, and should be at least {EFFECTIVE:.0f} in the bulk and in the "
-            "tails. The worst of each kind:",
+            f"R-hat compares chains with each other and should be at most {RHAT}; the number of effective draws "
+            f"is the equivalent number of independent draws, and should be at least {EFFECTIVE:.0f} in the bulk "
+            "and in the tails. The worst of each kind:",
         ),
         table(
             ["quantity", "how many", "R-hat", "effective draws, bulk", "effective draws, tails"],
             _diagnosed(drawn),
-            caption="Worst values; of kinds with more than "
-            f"{DIAGNOSED:,} quantities, {DIAGNOSED:,} were looked at here",
+            caption=f"Worst values; for kinds with more than {DIAGNOSED:,} quantities, {DIAGNOSED:,} were checked here",
         ),
         _recorded(posterior.data["sample_stats"].to_dataset()),
         id="convergence",

@@ -26,13 +26,15 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
         element("p", _meaning(weights, content)),
         figure(
             "feature-weights",
-            title=f"What each feature is worth: {whose}",
+            title=f"The weight of each feature: {whose}",
             described="Posterior mean and 95 % interval of the weight of each feature, with the prior's; the table "
             "below has the numbers.",
-            how="A dot is the posterior mean, its line the range that holds the weight with a probability of 95 %. "
-            + ("The grey bar is the same range before the data. " if has_prior else "")
-            + "Right of the dashed line a feature is wanted, left of it it is avoided; a line across it leaves that "
-            "open.",
+            how="A dot is the posterior mean, and its line the 95 % interval. "
+            + ("The grey bar is the 95 % interval of the prior. " if has_prior else "")
+            + (
+                "A feature to the right of the dashed line is wanted, one to the left is avoided; if its interval "
+                "crosses the line, this is uncertain."
+            ),
         ),
         _features_table(weights, content),
     ]
@@ -47,9 +49,12 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
             title="One feature, all subjects",
             described="Posterior mean and 95 % interval of each subject's weight of the feature chosen, in order; the "
             "table below has the numbers.",
-            how="Subjects from the highest to the lowest weight. "
-            + (f"On top, the {weights.average_name}. " if weights.average_name else "")
-            + "Intervals of two subjects may overlap although it is sure which is higher; the list below counts draws."
+            how="Subjects are ordered from the highest to the lowest weight. "
+            + (f"At the top is the {weights.average_name}. " if weights.average_name else "")
+            + (
+                "The intervals of two subjects may overlap even if it is certain which weight is higher; the "
+                "list below counts draws."
+            )
             + (
                 f" The {SUBJECTS // 2} highest and the {SUBJECTS // 2} lowest of {len(weights.who)}."
                 if len(weights.who) > SUBJECTS
@@ -59,7 +64,7 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
         ),
         element("h3", "Who differs"),
         element("p", _differing(weights)),
-        element("p", "The surest differences in the feature chosen above, with the probability of this order:"),
+        element("p", "The most certain differences in the feature selected above, with the probability of this order:"),
         element("ol", id="feature-differences"),
         element("p", "No two subjects differ with a probability of 95 %.", id="no-feature-differences", hidden=True),
     ]
@@ -70,8 +75,8 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
                 "feature-heat",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean weight of subjects (rows) and features (columns).",
-                how="One row a subject, one column a feature; yellow is wanted, dark blue is avoided, by the scale "
-                "below. Hover for numbers.",
+                how="One row per subject, one column per feature; yellow is wanted, dark blue is avoided, on the "
+                "scale below. Hover for numbers.",
             )
         )
     parts.append(_subjects_table(weights, content))
@@ -86,25 +91,26 @@ def _meaning(weights: FeatureWeights, content: Content) -> str:
     """What a weight is, and in which unit."""
     known = content.posterior.model.inverse_temperature
     said = (
-        "A reward is a sum of features, each times its weight: what one unit more of the feature is worth, at each "
-        "step. "
+        "A reward is a weighted sum of features; the weight of a feature is the value of one more unit of it, at "
+        "each step. "
     )
     if weights.is_product:
         return said + (
-            "The inverse temperature was inferred too, and choices tell only its product with the weights: wanting "
-            "twice as much and acting half as consistently look the same. What is shown is that product, in log-odds: "
-            "with 1, of two actions alike in everything else the one with a unit more is chosen e ≈ 2.7 times as often."
+            "The inverse temperature was inferred too, and choices identify only its product with the weights: "
+            "wanting twice as much and acting half as consistently look the same. The product is shown, in "
+            "log-odds: at 1, of two actions that are otherwise equal, the one with one more unit is chosen e ≈ "
+            "2.7 times as often."
         )
     unit = np.asarray(known, dtype=float)
     if unit.ndim == 0 and float(unit) == 1.0:
         return said + (
-            "Weights are in log-odds, as the inverse temperature was taken to be 1: with a weight of 1, of two actions "
-            "alike in everything else the one with a unit more is chosen e ≈ 2.7 times as often. Features in "
-            "different units have weights in different units."
+            "Weights are in log-odds, since the inverse temperature was taken to be 1: with a weight of 1, of "
+            "two actions that are otherwise equal, the one with one more unit is chosen e ≈ 2.7 times as often. "
+            "Features in different units have weights in different units."
         )
     return said + (
-        f"The inverse temperature was taken as known ({amount(known)}), which sets the unit of weights: times it, they "
-        "are log-odds. Features in different units have weights in different units."
+        f"The inverse temperature was taken as known ({amount(known)}), which sets the unit of weights: "
+        "multiplied by it, they are log-odds. Features in different units have weights in different units."
     )
 
 
@@ -214,7 +220,7 @@ def _differing(weights: FeatureWeights) -> str:
     said = (
         "No difference between subjects was found in any feature that has a probability of 95 %."
         if apart.max() == 0
-        else "Two subjects differ where the order of their weights has a probability of at least 95 %: "
+        else "Two subjects differ if the order of their weights has a probability of at least 95 %: "
         + "; ".join(
             f"“{shortened(name)}” {int(count):,} of {pairs:,} pairs"
             for name, count in zip(weights.features[:FEATURES], apart)

@@ -31,9 +31,9 @@ def how_many_motives(motives: SharedMotives, content: Content, figures: dict[str
         figure(
             "number-of-motives",
             title="The number of motives",
-            described="The probability of each number of motives, after and before the data.",
-            how="A dot is the probability that subjects act on so many motives; the grey bar is what it was before the "
-            "data. Where it is still as the grey bars have it, the data say nothing about the number.",
+            described="The probability of each number of motives, under the posterior and the prior.",
+            how="A dot is the posterior probability of this number of motives; the grey bar is its prior "
+            "probability. If the two agree, the data say nothing about the number.",
         ),
         element("h3", "Who with whom"),
         figure(
@@ -41,9 +41,11 @@ def how_many_motives(motives: SharedMotives, content: Content, figures: dict[str
             title="Who shares a motive with whom",
             described="Heat map of the probability that each two subjects share a motive; the table below has the "
             "motive of each.",
-            how="Yellow: surely the same motive; dark blue: surely not. Subjects stand in the order of the partition "
-            "that is closest to all draws, the surest of each motive first; blocks along the diagonal are its motives. "
-            "Colour outside the blocks is doubt."
+            how=(
+                "Yellow means certainly the same motive, dark blue certainly not. Subjects are ordered by the "
+                "partition that is closest to all draws, the most certain members of each motive first; blocks "
+                "along the diagonal are its motives. Colour outside the blocks indicates uncertainty."
+            )
             + (f" {shown} of {len(motives.who)} subjects, evenly spread." if shown < len(motives.who) else ""),
         ),
         _members(motives),
@@ -53,11 +55,11 @@ def how_many_motives(motives: SharedMotives, content: Content, figures: dict[str
             title="What each motive wants",
             described="Posterior mean and 95 % interval of what each motive of the partition wants; the table below "
             "has the numbers.",
-            how="The average over the subjects of each motive, in every draw: a dot is its mean, its line the 95 % "
-            "interval. What differs most between motives is on top.",
+            how="The average over the subjects of each motive, in every draw: a dot is its mean, and its line "
+            "the 95 % interval. The rows that differ most between motives are at the top.",
         ),
         _wants_table(motives),
-        element("h3", "What tells them apart"),
+        element("h3", "How motives differ"),
         *_apart(motives),
     ]
     return element("section", parts, id="motives")
@@ -68,20 +70,25 @@ def _meaning(content: Content) -> str:
     model = content.posterior.model
     inferred = isinstance(model.inverse_temperature, Prior)
     said = (
-        "Subjects share a motive where they choose alike. "
+        "Subjects share a motive if they choose alike. "
         + (
-            "How consistently each subject acts was inferred too, so they share one where their rewards are the same "
-            "but for scale: wanting twice as much and acting half as consistently look the same. "
+            "The consistency of each subject was inferred too, so subjects share a motive if their rewards are "
+            "the same up to scale: wanting twice as much and acting half as consistently look the same. "
             if inferred
-            else "How consistently they act was taken as known, so they share one where they want the same as much. "
+            else (
+                "Their consistency was taken as known, so subjects share a motive if they want the same equally "
+                "strongly. "
+            )
         )
-        + "Motives have no names of their own: they are numbered by how many subjects act on them in the partition "
-        "that is closest to all draws (least expected variation of information)."
+        + (
+            "Motives have no fixed labels: they are numbered by how many subjects act on them in the partition "
+            "that is closest to all draws (smallest expected variation of information)."
+        )
     )
     if model.sharing.spread is not None:
         said += (
-            " Subjects of one motive are spread around it. The wider the spread may be, the fewer motives there are: "
-            "the number is an answer to a question that the spread is part of."
+            " Subjects who share a motive vary around it. The wider this spread may be, the fewer motives are "
+            "needed, so the number of motives depends on the prior of the spread."
         )
     return said
 
@@ -95,7 +102,7 @@ def _number(motives: SharedMotives) -> dict[str, Any]:
             "hi": round(float(row["probability"]), 4),
             "plo": 0,
             "phi": round(float(row["prior"]), 4),
-            "tip": f"{number}: {per_cent(row['probability'])}; before the data {per_cent(row['prior'])}",
+            "tip": f"{number}: {per_cent(row['probability'])}; prior {per_cent(row['prior'])}",
         }
         for number, row in motives.number.iterrows()
     ]
@@ -131,10 +138,11 @@ def _members(motives: SharedMotives) -> Markup:
     return table(
         ["motive", "subjects", "together", "a new subject's", "who"],
         rows,
-        caption="The motives of the partition closest to all draws. “Together”: how probable it is, on average, that a "
-        "subject shares a motive with the others of its group, or that it is alone where it is. “A new subject's”: the "
-        f"probability that a new subject acts on this motive, before it has made a choice; on a new motive: {new}. "
-        f"Draws are {found.expected_distance:.2g} nats from this partition on average.",
+        caption="The motives of the partition closest to all draws. “Together” is the mean probability that a "
+        "subject shares a motive with the others of its group, or that it is alone if its group has one "
+        "member. “A new subject's” is the probability that a new subject acts on this motive, before it "
+        f"has made a choice; for a new motive it is {new}. The mean distance of draws from this partition "
+        f"is {found.expected_distance:.2g} nats.",
     )
 
 
@@ -193,7 +201,7 @@ def _wants_table(motives: SharedMotives) -> Markup:
 
 def _apart(motives: SharedMotives) -> list[Markup]:
     if motives.apart.empty:
-        return [element("p", "The partition closest to all draws has one motive: there is nothing to tell apart.")]
+        return [element("p", "The partition closest to all draws has one motive, so there is nothing to compare.")]
     frame = motives.apart.assign(name=motives.names(motives.apart))[:SUREST]
     rows = [
         [
@@ -208,12 +216,12 @@ def _apart(motives: SharedMotives) -> list[Markup]:
     return [
         element(
             "p",
-            "Motives are told apart because their subjects choose differently, so that some difference is no surprise; "
-            "what is learnt is which. Sure ones, with a probability of at least 95 %, come first, and of those the "
-            "largest.",
+            "Motives are distinguished because their subjects choose differently, so some difference is to be "
+            "expected; the table shows which. Differences with a probability of at least 95 % come first, the "
+            "largest of them at the top.",
         ),
         table(
-            ["motives", "in", "first less second", "95 %", "probability of this sign"],
+            ["motives", "in", "first minus second", "95 %", "probability of this sign"],
             rows,
             caption=f"Where motives differ most: {motives.unit}.",
         ),

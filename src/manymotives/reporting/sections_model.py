@@ -35,7 +35,7 @@ def warnings(posterior: Posterior) -> Markup:
         return element(
             "section",
             element("h2", "No warnings"),
-            element("p", "Nothing was found that a careful statistician would have to tell you first."),
+            element("p", "There are no warnings."),
             class_="warnings fine",
             id="warnings",
         )
@@ -59,11 +59,11 @@ def in_short(content: Content) -> Markup:
     points += [
         (
             "wants",
-            f"{int(moved.sum()):,} of {moved.size:,} rewards were moved noticeably by the data"
-            + ("." if moved.all() else "; the others are as the prior had them: assumptions, not findings.")
+            f"The data changed {int(moved.sum()):,} of {moved.size:,} rewards noticeably"
+            + ("." if moved.all() else "; the others are still as under the prior: assumptions, not findings.")
             + (
                 f" Of {pairs.size:,} differences between two of them"
-                + (" that choices can show" if len(learnt.prior_alone) else "")
+                + (" that choices can identify" if len(learnt.prior_alone) else "")
                 + f", {per_cent(pairs.mean())} have a settled sign."
                 if pairs.size
                 else ""
@@ -78,10 +78,10 @@ def in_short(content: Content) -> Markup:
         points.append(
             (
                 "check",
-                "Choices made by the fitted model differ from its own expectations as much as the subjects' do in "
-                f"{per_cent(fits)} of replications: "
+                "Choices simulated from the fitted model differ from its expectations at least as much as the "
+                f"subjects' choices do in {per_cent(fits)} of replications: "
                 + (
-                    "the model could well have made these choices."
+                    "the model could well have produced these choices."
                     if fits >= 0.05
                     else "the model misses something in these choices."
                 ),
@@ -109,7 +109,7 @@ def weights_sentence(weights: FeatureWeights) -> str:
         positive, whose = weights.positive[0], f"Of {shortened(weights.who[0])}"
     else:
         positive = weights.average["p_positive"].to_numpy()
-        whose = "In the population" if weights.average_name == "population mean" else "On average of the subjects"
+        whose = "In the population" if weights.average_name == "population mean" else "On average over subjects"
     names = np.array([f"“{shortened(name)}”" for name in weights.features], dtype=object)
     groups = (("wanted", positive >= 0.95), ("avoided", positive <= 0.05))
     sure = [f"{_named(names[here])} {how}" for how, here in groups if here.any()]
@@ -117,14 +117,16 @@ def weights_sentence(weights: FeatureWeights) -> str:
     said = (
         f"{' and '.join(sure)}, with a probability of at least 95 % each"
         if sure
-        else "no feature is surely wanted or avoided"
+        else "no feature is wanted or avoided with certainty"
     )
-    said += f"; the sign of {', '.join(left[:8])}{' and others' if len(left) > 8 else ''} is open" if len(left) else ""
+    said += (
+        f"; the sign of {', '.join(left[:8])}{' and others' if len(left) > 8 else ''} is uncertain" if len(left) else ""
+    )
     differ = int((weights.differ.sum(axis=(1, 2)) > 0).sum())
     apart = (
         f" Some subjects differ in {differ} of {len(names)} features, with a probability of at least 95 %."
         if differ
-        else " No difference between subjects is that sure."
+        else " No difference between subjects is that certain."
     )
     return f"{whose}, {said}." + (apart if len(weights.who) > 1 else "")
 
@@ -139,16 +141,15 @@ def groups_sentence(alike: Similarity) -> str:
     """Whether subjects fall into groups."""
     groups = alike.clusters
     if np.isnan(groups.p_value):
-        return "There are too few subjects, or they are too much alike, to ask whether they fall into groups."
+        return "There are too few subjects, or they are too similar, to determine whether they fall into groups."
     if not groups.is_supported:
         return (
-            "No groups of subjects are supported: they are spread as one group without any would be "
-            f"(p = {groups.p_value:.2f})."
+            f"The data support no groups of subjects: they are spread as in a single group (p = {groups.p_value:.2f})."
         )
     sizes = ", ".join(str(size) for size in np.bincount(groups.group))
     return (
-        f"Subjects fall into {groups.number} groups (of {sizes}); without groups, subjects would look so grouped "
-        f"in {per_cent(groups.p_value)} of cases."
+        f"Subjects fall into {groups.number} groups (of {sizes}); without groups, subjects would look this "
+        f"grouped in {per_cent(groups.p_value)} of cases."
     )
 
 
@@ -159,10 +160,13 @@ def motives_sentence(motives: SharedMotives) -> str:
     prior = motives.number["prior"][best]
     plural = "s" if best > 1 else ""
     said = (
-        f"There is no clear number of motives: the likeliest is {best}, with a probability of {per_cent(number.max())}."
+        f"The number of motives is uncertain: the most probable is {best}, with a probability of "
+        f"{per_cent(number.max())}."
         if number.max() < CLEAR
-        else f"Subjects act on {best} motive{plural}, with a probability of {per_cent(number.max())} (before the data: "
-        f"{per_cent(prior)})."
+        else (
+            f"Subjects act on {best} motive{plural}, with a probability of {per_cent(number.max())} (under the "
+            f"prior: {per_cent(prior)})."
+        )
     )
     groups = f"{found.number} groups (of {sizes})" if found.number > 1 else "one group"
     return (
@@ -175,15 +179,15 @@ def mixing_sentence(content: About) -> str:
     mixed = content.posterior.data.attrs.get("mixing")
     if mixed:
         return f"The chains have mixed: {mixed}."
-    return "The sampler did not pass every check, or makes no chains that could be checked."
+    return "The sampler did not pass every check, or has no chains that could be checked."
 
 
 def prediction_sentence(content: About) -> str:
     if not content.scores:
-        return "Whether the model predicts choices it has not seen was not asked."
+        return "Held-out prediction has not been computed."
     table = content.scores[0].table
     best = table.loc[table["log_likelihood"].idxmax()]
-    return f"Held-out choices are best predicted by {best['model']}: {best['log_likelihood']:.3f} nats a choice."
+    return f"Held-out choices are best predicted by {best['model']}: {best['log_likelihood']:.3f} nats per choice."
 
 
 def what_was_fitted(content: About) -> Markup:
@@ -199,15 +203,15 @@ def what_was_fitted(content: About) -> Markup:
             "Choices",
             f"{int(made.sum()):,}; "
             + (
-                f"{int(made.min()):,} of each subject"
+                f"{int(made.min()):,} per subject"
                 if made.min() == made.max()
-                else f"from {int(made.min()):,} to {int(made.max()):,} of a subject, median {np.median(made):,.0f}"
+                else f"from {int(made.min()):,} to {int(made.max()):,} per subject, median {np.median(made):,.0f}"
             ),
         ),
         ("Episodes", _episodes(posterior)),
         (
             "States",
-            f"{environment.num_states:,}, of which choices were seen in {int(visited):,}"
+            f"{environment.num_states:,}, with choices in {int(visited):,} of them"
             + (f"; {int(environment.is_terminal.sum())} end an episode" if environment.is_terminal.any() else ""),
         ),
         (
@@ -222,9 +226,7 @@ def what_was_fitted(content: About) -> Markup:
         ("Discount", _discount(posterior)),
         (
             "Environment",
-            ""
-            if posterior.belief is None
-            else "not known: inferred from the transitions that were seen, and more below",
+            "" if posterior.belief is None else "not known: inferred from the observed transitions (see below)",
         ),
         ("Model", model_name(posterior)),
         *model_facts(posterior),
@@ -256,7 +258,10 @@ def how_to_cite(content: About) -> Markup:
         f"draws{'; ' + mixed if mixed else ''}). "
         + " ".join(f"{what}: {how}." for what, how in model_facts(posterior))
         + _weights_cited(content)
-        + " Rewards are reported in canonical form (without what no choice can show, scaled to unit range)."
+        + (
+            " Rewards are reported in canonical form (without the component that choices cannot identify, scaled "
+            "to unit range)."
+        )
     )
     return element(
         "section",
@@ -282,13 +287,13 @@ def _discount(posterior: Posterior) -> str:
     """How much the next step counts, known or inferred."""
     own, known = posterior.mean_discounts(), posterior.environment.discount
     if own is None and posterior.model.depth is not None:
-        return f"{known:g} a step, among the steps they look ahead"
+        return f"{known:g} per step, within the planning depth"
     if own is None:
-        return f"{known:g} a step: a reward ten steps away counts {known**10:.2f}"
+        return f"{known:g} per step: a reward ten steps away has weight {known**10:.2f}"
     each = (
         f"{own.mean():.2f}" if len(own) == 1 or own.max() - own.min() < 0.005 else f"{own.min():.2f} to {own.max():.2f}"
     )
-    return f"inferred: {each} a step in expectation, of each subject"
+    return f"inferred for each subject: posterior mean {each} per step"
 
 
 def _episodes(posterior: Posterior) -> str:

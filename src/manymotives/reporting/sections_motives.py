@@ -37,9 +37,12 @@ def what_motives_want(content: MotiveContent, figures: dict[str, Any]) -> Markup
                 title="Where: the mean reward of each motive",
                 described="One map for each motive, with the mean reward of every state; the table below has the "
                 "numbers.",
-                how="Each mark is a state where it lies in the environment; yellow is wanted, dark blue is avoided, by "
-                "the scale below. Rewards are in canonical form: the most and the least wanted state differ by 1. "
-                "Hover for intervals." + _shared_places(layout),
+                how=(
+                    "Each mark is a state at its position in the environment; yellow is wanted, dark blue is "
+                    "avoided, on the scale below. Rewards are in canonical form: the most and the least wanted "
+                    "state differ by 1. Hover for intervals."
+                )
+                + _shared_places(layout),
                 chooser=len(content.who) > 1,
             )
         )
@@ -48,12 +51,14 @@ def what_motives_want(content: MotiveContent, figures: dict[str, Any]) -> Markup
     parts += [
         figure(
             "motive-rewards",
-            title="How much, and how sure"
+            title="Rewards and their uncertainty"
             + (f" (the {most} in which motives differ most)" if len(content.cells) > most else ""),
             described="Posterior mean and 95 % interval of each reward under each motive, with the prior's interval.",
-            how="One dot for each motive, in its colour and shape; the line is the range that holds the reward with a "
-            "probability of 95 %, the grey bar the same range before the data. Lines that do not overlap: there the "
-            "motives want different things."
+            how=(
+                "One dot for each motive, in its colour and shape; the line is the 95 % interval of the "
+                "posterior, and the grey bar that of the prior. Where lines do not overlap, the motives want "
+                "different things."
+            )
             + (" These rewards follow from the weights above." if content.weights else ""),
             chooser=len(content.who) > 1,
         ),
@@ -66,8 +71,8 @@ def what_motives_want(content: MotiveContent, figures: dict[str, Any]) -> Markup
                 "motive-policies",
                 title="Where each motive leads",
                 described="One map for each motive, with an arrow in every state along the best action.",
-                how="An arrow points where the best action for this motive mostly leads; a ring means staying. The "
-                "fainter, the fewer draws of the posterior agree.",
+                how="An arrow points to where the best action for this motive mostly leads; a ring means "
+                "staying. Fainter arrows mean that fewer posterior draws agree.",
                 chooser=len(content.who) > 1,
             )
         )
@@ -95,8 +100,8 @@ def what_is_told(content: MotiveContent) -> list[str]:
         number = f"How many motives are in use, with at least 1 % of all steps, was inferred: {likely}."
     said = [
         number,
-        "Two motives can be told apart only where they lead to different choices. A motive that is seldom active is "
-        "known from few choices, and its intervals are wide.",
+        "Two motives can be distinguished only where they imply different choices. A motive that is seldom "
+        "active is inferred from few choices, and its intervals are wide.",
     ]
     return said + [
         each.replace("the subject's own average", "each motive's own average") for each in what_choices_tell(posterior)
@@ -121,7 +126,9 @@ def _numbering(content: MotiveContent) -> str:
 
 
 def _shared_places(layout: dict[str, Any]) -> str:
-    return "" if layout["alone"] else " Several states lie at one place: it shows their mean, weighted by visits."
+    return (
+        "" if layout["alone"] else " If several states have the same position, their mean is shown, weighted by visits."
+    )
 
 
 def _weights(content: MotiveContent, figures: dict[str, Any]) -> list[Any]:
@@ -133,8 +140,8 @@ def _weights(content: MotiveContent, figures: dict[str, Any]) -> list[Any]:
     product = isinstance(posterior.model.inverse_temperature, Prior)
     unit = "weight × inverse temperature (log-odds)" if product else "weight"
     how = (
-        "The inverse temperature was inferred too, and choices tell only its product with the weights: that product is "
-        "shown, in log-odds."
+        "The inverse temperature was inferred too, and choices identify only its product with the weights: the "
+        "product is shown, in log-odds."
         if product
         else f"The inverse temperature was taken as known ({amount(posterior.model.inverse_temperature)}), which sets "
         "the unit of weights."
@@ -146,16 +153,17 @@ def _weights(content: MotiveContent, figures: dict[str, Any]) -> list[Any]:
     return [
         element(
             "p",
-            "A reward is a sum of features, each times its weight: what one unit more of the feature is worth. ",
+            "A reward is a weighted sum of features; the weight of a feature is the value of one more unit of it. ",
             how,
         ),
         figure(
             "motive-weights",
-            title="What each feature is worth under each motive",
+            title="The weight of each feature under each motive",
             described="Posterior mean and 95 % interval of the weight of each feature under each motive, with the "
             "prior's.",
-            how="One dot for each motive, in its colour and shape; the line is its 95 % interval, the grey bar the "
-            "prior's. Right of the dashed line a feature is wanted, left of it it is avoided.",
+            how="One dot for each motive, in its colour and shape; the line is the 95 % interval of the "
+            "posterior, and the grey bar that of the prior. A feature to the right of the dashed line is "
+            "wanted, one to the left is avoided.",
             chooser=len(content.who) > 1,
         ),
     ]
@@ -166,7 +174,7 @@ def _reward_rows(content: MotiveContent) -> dict[str, Any]:
     unit = (
         "reward (range = 1)"
         if content.posterior.model.reward.on == "state"
-        else "value against the best action there (range = 1)"
+        else "value relative to the best action there (range = 1)"
     )
     return _dodged(list(content.cells), content, content.rewards, content.prior_rewards, unit)
 
@@ -274,7 +282,7 @@ def _rewards_table(content: MotiveContent) -> Markup:
     ]
     of = "" if whose == AVERAGE or len(content.who) == 1 else f" of {listed([whose])}"
     more = (
-        f" The {LISTED} in which motives differ most, of {len(content.cells):,}." if len(content.cells) > LISTED else ""
+        f" The {LISTED} of {len(content.cells):,} in which motives differ most." if len(content.cells) > LISTED else ""
     )
     words = " Of the average of the subjects." if whose == AVERAGE else ""
     return element(

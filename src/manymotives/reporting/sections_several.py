@@ -36,8 +36,8 @@ def what_each_environment_shows(content: About) -> Markup | None:
         here = counts[:, environment.member == m]
         row = [str(name), each.num_states, int((here.sum(axis=(1, 2)) > 0).sum()), int(here.sum())]
         rows.append(row if found is None else [*row, int(found.hidden[m])])
-    headings = ["environment", "states", "subjects seen there", "choices"]
-    headings += [] if found is None else ["directions of reward no choice in it can show"]
+    headings = ["environment", "states", "subjects observed there", "choices"]
+    headings += [] if found is None else ["directions of the reward that choices in it cannot identify"]
     parts = [
         element("h2", "What each environment can show"),
         element("p", _shared(environment, has_features=posterior.has_features)),
@@ -52,9 +52,10 @@ def sentences(found: Identification) -> list[str]:
     """What all environments show together that none shows alone; exactly, whatever the choices were."""
     least, kind = int(found.hidden.min()), "weights" if found.of_features else "rewards"
     said = [
-        "A direction of reward is a change of several rewards at once; one that no choice can show rests on the prior "
-        f"alone, however many choices there are. In all environments together {_directions(found.hidden_together)} "
-        f"left, against {least:,} in the one that shows most by itself."
+        "A direction of the reward is a change of several rewards at once; a direction that choices cannot "
+        "identify rests on the prior alone, however many choices there are. In all environments together "
+        f"{_directions(found.hidden_together)} left, compared with {least:,} in the single most informative "
+        "environment."
     ]
     if len(found.rewards) > LARGEST:
         return said
@@ -64,13 +65,13 @@ def sentences(found: Identification) -> list[str]:
         some = "; ".join(f"{_name(first)} and {_name(second)}" for first, second in together[:PAIRS])
         more = f"; and {len(together) - PAIRS:,} more" if len(together) > PAIRS else ""
         said.append(
-            f"Of {count:,} differences between two {kind}, {alone:,} can be shown by choices in one environment alone, "
-            f"and {len(together):,} only by choices in several together: those between {some}{more}."
+            f"Of {count:,} differences between two {kind}, {alone:,} are identified by choices in one environment "
+            f"alone, and {len(together):,} only by choices in several together: those between {some}{more}."
         )
     else:
         said.append(
-            f"Of {count:,} differences between two {kind}, {alone:,} can be shown by choices in one environment alone, "
-            "and no other by all of them together."
+            f"Of {count:,} differences between two {kind}, {alone:,} are identified by choices in one environment "
+            "alone, and no others by all of them together."
         )
     return said
 
@@ -86,11 +87,11 @@ def _name(label: object) -> str:
 def _shared(environment: Environments, *, has_features: bool) -> str:
     count = len(environment.members)
     if has_features:
-        return f"Subjects were seen in {count} environments. Weights of features are the same in all of them."
+        return f"Subjects were observed in {count} environments. Weights of features are the same in all of them."
     times = np.bincount(environment.state_name)
     shared = [environment.state_names[k] for k in np.flatnonzero(times > 1)]
     return (
-        f"Subjects were seen in {count} environments. States with one name have one reward: {len(shared):,} of "
-        f"{len(environment.state_names):,} names are in more than one of them, such as "
+        f"Subjects were observed in {count} environments. States with the same name have the same reward: "
+        f"{len(shared):,} of {len(environment.state_names):,} names are in more than one of them, such as "
         f"{listed([str(name) for name in shared[:4]], 4)}."
     )

@@ -36,14 +36,15 @@ def _temperatures(posterior: RewardPolicyPosterior, content: Content, figures: d
     before = _prior_temperatures(few)
     inferred = isinstance(posterior.model.inverse_temperature, Prior)
     said = (
-        "The inverse temperature says how reliably a subject picks what it values more, on the scale of the rewards "
-        "above: with 1, an action worth one whole range of reward more is chosen e ≈ 2.7 times as often as the other; "
-        "with 0, all actions are chosen alike."
+        "The inverse temperature says how consistently a subject chooses what it values more, on the scale of "
+        "the rewards above: at 1, an action whose value is higher by the whole range of rewards is chosen e ≈ "
+        "2.7 times as often as the other; at 0, all actions are equally probable."
     )
     if not inferred:
         said += (
-            f" It was taken as known here ({amount(posterior.model.inverse_temperature)}) for rewards on their own "
-            "scale; what varies below is the size of the rewards, which this scale moves into it."
+            f" It was taken as known here ({amount(posterior.model.inverse_temperature)}) for rewards on their "
+            "own scale; the variation below is that of the size of the rewards, which the canonical scale moves "
+            "into the inverse temperature."
         )
     figures["temperatures"] = _rows(content, draws, before, "inverse temperature, canonical scale")
     return element(
@@ -54,9 +55,9 @@ def _temperatures(posterior: RewardPolicyPosterior, content: Content, figures: d
             "temperatures",
             title="Inverse temperatures",
             described="Posterior mean and 95 % interval of each subject's inverse temperature, with the prior's.",
-            how="A dot is the posterior mean, its line the 95 % interval; the grey bar is the prior's. Further right: "
-            "more consistent. This is one number with the strength of wanting: the data cannot tell “wants it more” "
-            "from “acts more reliably”.",
+            how="A dot is the posterior mean, and its line the 95 % interval; the grey bar is that of the prior. "
+            "Further right means more consistent. The number also reflects the strength of wanting: the data "
+            "cannot distinguish “wants it more” from “acts more consistently”.",
         ),
         id="temperature",
     )
@@ -73,12 +74,13 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
         head,
         element(
             "p",
-            "Two subjects are alike if each would lose little by pursuing the other's goals. The distance of A from B "
-            "is what B loses when its life is run by what is best for A, as a share of what B gains by its own goals "
-            "over acting blindly: 0, A's goals serve B as well as its own; 1, no better than blind choice; more, worse "
-            f"than that. Both directions are averaged, then {alike.draws} draws of the posterior, starting from the "
-            "places where choices were seen. Uncertain subjects are far from everybody: the distance counts what is "
-            "not known about them.",
+            "Two subjects are alike if each would lose little by pursuing the other's goals. The distance of A "
+            "from B is the value that B would lose by following the policy that is best for A, as a share of "
+            "what B gains from its own best policy over uniform choice: at 0, A's goals serve B as well as its "
+            "own; at 1, no better than uniform choice; above 1, worse than that. Distances are averaged over "
+            f"both directions and over {alike.draws} posterior draws, starting from the states in which choices "
+            "were observed. Subjects about whom little is known are far from all others, because the distance "
+            "includes this uncertainty.",
         ),
         element("p", element("b", groups_sentence(alike))),
         figure(
@@ -86,12 +88,14 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
             title="A map of subjects",
             described="Scatter plot in which subjects with similar goals lie close together; the table below has the "
             "nearest of each.",
-            how="Subjects close to each other want alike; directions mean nothing. The plane keeps the distances with "
-            f"a correlation of {alike.shown:.2f}, so trust the table for details. "
+            how=(
+                "Subjects close to each other have similar goals; directions have no meaning. Distances in the "
+                f"plane have a correlation of {alike.shown:.2f} with the true ones, so use the table for details. "
+            )
             + (
                 "Colour and shape are groups. "
                 if groups.is_supported
-                else "No groups are drawn because none are supported. "
+                else "No groups are shown because the data support none. "
             )
             + "Hover for names and nearest neighbours.",
         ),
@@ -112,8 +116,9 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
                 "distances",
                 title="All distances",
                 described="Heat map of the distance between every two subjects.",
-                how="Dark: alike. Those who are alike stand together, so that a dark block along the diagonal is some "
-                "who want the same. A few such blocks arise by chance; whether they are more than that is said above.",
+                how="Dark means similar. Similar subjects are placed next to each other, so a dark block along "
+                "the diagonal is a set of subjects with similar goals. A few such blocks arise by chance; "
+                "the text above says whether they are more than that.",
             )
         )
     parts += [
@@ -122,13 +127,14 @@ def who_resembles_whom(content: Content, figures: dict[str, Any]) -> Markup:
             element("summary", "How groups are decided"),
             element(
                 "p",
-                "Subjects are placed so that their distances are the expected ones (classical scaling), cut into 2, 3, "
-                "… groups (Ward's method) and judged by the mean silhouette: how much closer they are to their own "
-                "group than to the next. The same is done for as many points from 199 normal clouds with the same "
-                "covariance, which have no groups. Groups are supported where fewer than 5 % of the clouds look as "
-                "grouped; their number is where the subjects beat the clouds by most. How sure each member is: the "
-                "distances of each draw of the posterior are cut into as many groups, and it is counted how often it "
-                "is together with the others of its group.",
+                "Subjects are placed so that their distances are the expected ones (classical scaling), divided "
+                "into 2, 3, … groups (Ward's method) and assessed by the mean silhouette: how much closer they "
+                "are to their own group than to the next. The same is done for the same number of points from "
+                "each of 199 normal clouds with the same covariance, which have no groups. Groups are supported "
+                "if fewer than 5 % of the clouds look as grouped; their number is the one at which the subjects "
+                "exceed the clouds most. The certainty of a member is the share of posterior draws in which it "
+                "is grouped with the other members of its group, when the distances of that draw are divided "
+                "into as many groups.",
             ),
             table(
                 ["groups", "silhouette of subjects", "of clouds"],
@@ -186,9 +192,9 @@ def _neighbours(alike: Similarity) -> Markup:
 
 @_how_they_act.register
 def _optimality(posterior: PolicyOptimalityPosterior, content: Content, figures: dict[str, Any]) -> Markup:
-    unit = "of what there is to lose" if posterior.model.scale_free else "in units of value"
+    unit = "relative to the largest possible loss" if posterior.model.scale_free else "in units of value"
     before = posterior.data["prior"].dataset["optimality_gap"].values.ravel()
-    figures["temperatures"] = _rows(content, posterior.losses, before, f"lost in the worst state, {unit}") | {
+    figures["temperatures"] = _rows(content, posterior.losses, before, f"loss in the worst state, {unit}") | {
         "include": [0]
     }
     return element(
@@ -196,15 +202,14 @@ def _optimality(posterior: PolicyOptimalityPosterior, content: Content, figures:
         element("h2", "How far from optimal they are"),
         element(
             "p",
-            "How much value a subject misses, in the state where it misses most, by acting as it does rather than in "
-            "the best way for its reward.",
+            "The value that a subject loses, in the state where it loses most, by acting as it does rather than "
+            "optimally for its reward.",
         ),
         figure(
             "temperatures",
             title="Loss of each subject",
             described="Posterior mean and 95 % interval of each subject's loss, with the prior of the gap.",
-            how="A dot is the posterior mean, its line the 95 % interval. The grey bar is the gap ε that was thought "
-            "possible beforehand.",
+            how="A dot is the posterior mean, and its line the 95 % interval. The grey bar is the prior of the gap ε.",
         ),
         element("p", posterior.theorem),
         id="temperature",

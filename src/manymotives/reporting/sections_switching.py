@@ -15,8 +15,8 @@ SUBJECTS = 60  # in a figure
 INTERVALS = 90  # in a figure
 TRIGGERS = 12  # states listed for each motive
 SMOOTHED = (
-    "Probabilities are smoothed: at each step, given all choices of the episode, later ones included. They are "
-    "averaged over draws of the posterior."
+    "Probabilities are smoothed: at each step they are given all choices of the episode, including later ones. "
+    "They are averaged over posterior draws."
 )
 
 
@@ -31,8 +31,8 @@ def when_motives_are_active(content: MotiveContent, figures: dict[str, Any]) -> 
             described="Posterior mean of the share of steps that each subject spends on each motive; the table below "
             "has the numbers.",
             how=(
-                "One row a subject, one column a motive: the share of the subject's steps at which it is active, dark "
-                "for few. The table below has intervals."
+                "One row per subject, one column per motive: the share of the subject's steps at which the "
+                "motive is active; dark means few. The table below has intervals."
                 if _are_many(content)
                 else "One dot for each motive, in its colour and shape: the share of a subject's steps at which it is "
                 "active. The line is the 95 % interval."
@@ -47,9 +47,12 @@ def when_motives_are_active(content: MotiveContent, figures: dict[str, Any]) -> 
             "motive-bands",
             title="Probability of each motive, step by step",
             described="A band for each episode, divided at every step by the probability of each motive.",
-            how=f"One band for each episode (up to {EPISODES} of a subject), time from left to right. At each step the "
-            "band is divided in proportion to the probabilities of the motives: one colour from top to bottom means "
-            "that the motive is certain. Pale lines are gaps in the recording. Hover for states and probabilities."
+            how=(
+                f"One band for each episode (up to {EPISODES} per subject), with time from left to right. At each "
+                "step the band is divided in proportion to the probabilities of the motives: one colour from top "
+                "to bottom means that the motive is certain. Pale lines are gaps in the recording. Hover for "
+                "states and probabilities."
+            )
             + (f" Episodes of more than {BINS} steps are shown in {BINS} pieces." if is_long(content) else ""),
             chooser=len(subjects) > 1,
         ),
@@ -73,9 +76,12 @@ def how_they_switch(content: MotiveContent, figures: dict[str, Any]) -> Markup:
             title="Transition probabilities of motives",
             described="Table of the probability of each motive at the next step given the motive now, with 95 % "
             "intervals.",
-            how="Row: the motive now. Column: the motive at the next step. Each cell is the posterior mean of the "
-            f"transition probability, its 95 % interval below. The diagonal is staying.{averaged}"
-            + (" Subjects count by their steps." if content.has_average else ""),
+            how=(
+                "Rows are the current motive, columns the motive at the next step. Each cell is the posterior "
+                "mean of the transition probability, with its 95 % interval below. The diagonal is the "
+                f"probability of staying.{averaged}"
+            )
+            + (" Subjects are weighted by their numbers of steps." if content.has_average else ""),
             chooser=len(content.who) > 1,
         ),
     ]
@@ -136,8 +142,8 @@ def _stays(content: MotiveContent) -> str:
         return said
     found = content.transitions
     stay = [
-        f"motive {k} goes on with a probability of {found.mean[0, k, k]:.2f} (95 %: {found.lower[0, k, k]:.2f} to "
-        f"{found.upper[0, k, k]:.2f})"
+        f"motive {k} continues with a probability of {found.mean[0, k, k]:.2f} (95 %: {found.lower[0, k, k]:.2f} "
+        f"to {found.upper[0, k, k]:.2f})"
         for k in range(content.num_shown)
     ]
     return f"{said} From one step to the next, {', '.join(stay)}."
@@ -146,13 +152,13 @@ def _stays(content: MotiveContent) -> str:
 def _where(leaving: pd.DataFrame, is_separate: bool) -> str:
     sure = leaving[leaving["p_above_average"] >= 0.95].sort_values("mean", ascending=False)
     if sure.empty:
-        return "In no state is a motive left more easily than elsewhere with a probability of 95 %."
+        return "In no state is a motive more likely to be left than elsewhere with a probability of 95 %."
     some = [
         f"{f'{shortened(row.task)}, ' if is_separate else ''}motive {row.motive} in “{shortened(row.state)}”"
         for row in records(sure.head(4))
     ]
     more = f", and {len(sure) - 4} more" if len(sure) > 4 else ""
-    return f"More easily left than elsewhere, with a probability of at least 95 % each: {', '.join(some)}{more}."
+    return f"More likely to be left than elsewhere, with a probability of at least 95 % each: {', '.join(some)}{more}."
 
 
 def _are_many(content: MotiveContent) -> bool:
@@ -241,7 +247,10 @@ def _triggers(content: MotiveContent, leaving: pd.DataFrame, figures: dict[str, 
     """Where motives are left: the states with the highest probability, a list to choose a motive from."""
     separate = content.posterior.model.is_separate
     if leaving.empty:
-        return [element("h3", "What triggers switches"), element("p", "No motive was active long enough to tell.")]
+        return [
+            element("h3", "What triggers switches"),
+            element("p", "No motive was active long enough to estimate this."),
+        ]
     each, names = [], []
     keys = ["task", "motive"] if separate else ["motive"]
     for _, part in leaving.groupby(keys, sort=False):
@@ -282,10 +291,16 @@ def _triggers(content: MotiveContent, leaving: pd.DataFrame, figures: dict[str, 
             "motive-leaving",
             title=f"Where it is left: the states with the highest probability (at most {TRIGGERS})",
             described="Posterior mean and 95 % interval of the probability that the motive chosen is left, by state.",
-            how="The probability that, after a step in this state, another motive is active. Only states in which the "
-            "motive was active for a step or more are listed. Where it was seldom active, the interval is wide, and "
-            "the probability lies near what is common to all states."
-            + ("" if separate or len(content.tasks) == 1 else " All subjects together, each by its steps."),
+            how=(
+                "The probability that, after a step in this state, another motive is active. Only states in "
+                "which the motive was active for at least one step are listed. Where it was seldom active, the "
+                "interval is wide, and the probability is close to the average over all states."
+            )
+            + (
+                ""
+                if separate or len(content.tasks) == 1
+                else " All subjects are combined, weighted by their numbers of steps."
+            ),
             chooser=len(names) > 1,
         ),
         table(
@@ -308,7 +323,10 @@ def _triggers(content: MotiveContent, leaving: pd.DataFrame, figures: dict[str, 
                 ]
                 for row in records(worst)
             ],
-            caption="States in which motives are left. “above average”: the probability that a motive is left there "
-            "more easily than in the states visited, on average." + (" The 100 surest." if len(leaving) > 100 else ""),
+            caption=(
+                "States in which motives are left. “above average” is the probability that a motive is more "
+                "likely to be left there than in the average visited state."
+            )
+            + (" The 100 most certain are listed." if len(leaving) > 100 else ""),
         ),
     ]

@@ -14,7 +14,7 @@ from manymotives.reporting.words import listed, per_cent, shortened, what_choice
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed
 LISTED = 400  # states in a table
-EXPORTED = "All are in the tables that manymotives export writes."
+EXPORTED = "The tables written by manymotives export have all of them."
 
 
 def thousandths(values: np.ndarray) -> Any:
@@ -31,12 +31,12 @@ def labels(learnt: Learning) -> list[str]:
 
 def unit(content: Content) -> str:
     if content.posterior.model.reward.on == "state_action":
-        return "value against the best action there (range = 1)"
+        return "value relative to the best action there (range = 1)"
     if _has_groups(content):
-        return "reward against others of its group (range = 1)"
+        return "reward relative to its group (range = 1)"
     if content.posterior.environment.is_terminal.any():
         return "reward (range = 1)"
-    return "reward against own average (range = 1)"
+    return "reward relative to own average (range = 1)"
 
 
 def reward_data(content: Content) -> dict[str, Any]:
@@ -76,15 +76,15 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
     beyond, many = len(learnt.cells) > 20, len(learnt.cells) > LISTED
     cells = "states" if content.posterior.model.reward.on == "state" else "states and actions"
     parts: list[Any] = [
-        element("h2", "What they want" if content.weights is None else f"What that makes of {cells}"),
+        element("h2", "What they want" if content.weights is None else f"The implied rewards of {cells}"),
         None
         if content.weights is None
         else element("p", "These rewards are weighted sums of features: they follow from the weights above."),
         element(
             "p",
-            "Rewards in canonical form: on a scale where the most and the least wanted differ by 1"
+            "Rewards are in canonical form, on a scale where the most and the least wanted differ by 1"
             + (", measured from each subject's own average. " if "average" in data["unit"] else ". ")
-            + "Draws that would lead to the same choices look the same on this scale.",
+            + "Draws that imply the same choices look the same on this scale.",
         ),
         element("p", _within_groups(content)) if _has_groups(content) else None,
         chooser("wanted", data["who"], "Show"),
@@ -93,17 +93,18 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
         shared = (
             ""
             if data["layout"]["alone"]
-            else " Several states lie at one place: it shows their mean, weighted by visits."
+            else " If several states have the same position, their mean is shown, weighted by visits."
         )
         parts.append(
             figure(
                 "reward-map",
-                title="Where: before the data and after",
+                title="Maps: prior and posterior",
                 described="Maps of the mean reward of every state under the prior and under the posterior; the table "
                 "below has the numbers.",
-                how="Each mark is a state where it lies in the environment; yellow is wanted, dark blue is avoided, by "
-                "the scale below. Left, what was assumed before any choice; beside it, after the data. Where both look "
-                f"alike, nothing was learnt. Hover for numbers.{shared}{side_by_side(content.posterior.environment)}"
+                how="Each mark is a state at its position in the environment; yellow is wanted, dark blue is "
+                "avoided, on the scale below. The prior is on the left, the posterior next to it. Where both "
+                "look alike, nothing was learnt. Hover for "
+                f"numbers.{shared}{side_by_side(content.posterior.environment)}"
                 + (" Compare colours only within a group (see above)." if _has_groups(content) else ""),
                 chooser=True,
             )
@@ -111,18 +112,18 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
     parts += [
         figure(
             "ranked",
-            title="How much, and how sure" + (" (the 14 most and the 6 least wanted)" if beyond else ""),
+            title="Rewards and their uncertainty" + (" (the 14 most and the 6 least wanted)" if beyond else ""),
             described="Posterior mean and 95 % interval of each reward, with the prior's interval; the table below has "
             "the numbers.",
-            how="A dot is the posterior mean, its line the range that holds the reward with a probability of 95 %; the "
-            "grey bar is the same range before the data. A line as wide as its bar: nothing was learnt."
+            how="A dot is the posterior mean, and its line the 95 % interval; the grey bar is the 95 % interval "
+            "of the prior. If the line is as wide as the bar, nothing was learnt."
             + (
                 " A diamond is the truth, known because these subjects were simulated."
                 if content.truth is not None
                 else ""
             )
             + (" Lines separate the groups." if _has_groups(content) else "")
-            + (" Rewards that no choice is about are left out." if _hidden_cells(content).size else ""),
+            + (" Rewards on which no choice depends are left out." if _hidden_cells(content).size else ""),
             chooser=True,
         ),
         element(
@@ -130,14 +131,15 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
             element("summary", "Numbers of the one chosen above" if many else "All numbers of the one chosen above"),
             _numbers_table(content),
         ),
-        element("h3", "The surest differences"),
+        element("h3", "The most certain differences"),
         element(
             "p",
-            "Of the one chosen above, with the probability that the order is this, if it was not as sure before the "
-            "data" + ("; only of differences that choices can show:" if len(learnt.prior_alone) else ":"),
+            "For the selection above, with the probability of this order, if it was not as certain under "
+            "the prior"
+            + ("; only differences that choices can identify are listed:" if len(learnt.prior_alone) else ":"),
         ),
         element("ol", id="contrasts"),
-        element("p", "None is surer than 95 %, or it was before the data.", id="no-contrasts", hidden=True),
+        element("p", "No difference has become certain (95 %) through the data.", id="no-contrasts", hidden=True),
     ]
     if len(learnt.who) > 2:
         figures["everyone"] = _heat(content, learnt.mean, unit(content), low=None)
@@ -146,7 +148,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 "everyone",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean reward of subjects (rows) and states (columns).",
-                how="One row a subject, one column a reward; yellow is wanted, dark blue is avoided."
+                how="One row per subject, one column per reward; yellow is wanted, dark blue is avoided."
                 + _shown(content)
                 + " Hover for numbers.",
             )
@@ -164,45 +166,45 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
     all_cells = int(unmoved.all(axis=0).sum())
     settled, pairs = learnt.settled[who], len(learnt.pairs)
     measured = [
-        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are as the prior had them: no statement about them "
-        f"changed its probability by more than {per_cent(learnt.limit)}."
-        + (f" Of {all_cells:,} states or pairs that is so for every subject." if all_cells else ""),
-        f"The typical reward has {np.median(learnt.sd_ratio[who]):.2f} times the standard deviation it had before the "
-        "data.",
+        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are still as under the prior: no statement about "
+        f"them changed its probability by more than {per_cent(learnt.limit)}."
+        + (f" For {all_cells:,} states or pairs this holds for every subject." if all_cells else ""),
+        f"The median ratio of posterior to prior standard deviation is {np.median(learnt.sd_ratio[who]):.2f}.",
     ]
     if pairs:
         measured.append(
             f"Of the {pairs:,} differences "
-            + ("that choices can show " if len(learnt.prior_alone) else "")
+            + ("that choices can identify " if len(learnt.prior_alone) else "")
             + "between two "
             + ("actions in the same state" if content.posterior.model.reward.on == "state_action" else "states")
-            + (" (of the 40 most often chosen in)" if len(learnt.cells) > 40 else "")
-            + f", the sign is settled (95 % sure, and not so before) for {settled.sum(axis=1).min():,} to "
-            f"{settled.sum(axis=1).max():,} in a subject, {settled.mean(axis=0).sum():.1f} on average. The others "
-            "the data leave open."
+            + (" (of the 40 with most choices)" if len(learnt.cells) > 40 else "")
+            + ", the sign is settled (95 % probability, but not under the prior) for "
+            f"{settled.sum(axis=1).min():,} to {settled.sum(axis=1).max():,} per subject, "
+            f"{settled.mean(axis=0).sum():.1f} on average. The data leave the others open."
         )
     if len(learnt.prior_alone):
         measured.append(
-            f"{len(learnt.prior_alone):,} more differences rest on the prior alone, however sure the posterior is of "
-            "them: no choice in this environment could show them, so they are not counted here nor ranked above."
+            f"{len(learnt.prior_alone):,} more differences rest on the prior alone, however certain the posterior "
+            "is of them: choices in this environment cannot identify them, so they are neither counted here nor "
+            "ranked above."
         )
     parts: list[Any] = [
         element("h2", "What the data can and cannot tell"),
         element("h3", "In principle"),
         element("ul", [element("li", said) for said in what_choices_tell(content.posterior)]),
-        element("h3", "Measured on these data"),
+        element("h3", "In these data"),
         element("ul", [element("li", said) for said in measured]),
     ]
     figures["shifts"] = _heat(content, learnt.shift, "largest change of a probability", low=0.0, high=1.0)
     parts += [
         figure(
             "shifts",
-            title="How much the data changed",
+            title="How much was learnt from the data",
             described="Heat map of how much the posterior of each reward differs from its prior.",
-            how="For each reward, the largest change that the data made to the probability of any statement of the "
-            "form “this reward is below x”: 0 (dark) means posterior = prior, so that the value shown above is an "
-            f"assumption; 1 (yellow) means that the two do not overlap. Below {learnt.limit:.2g} counts as nothing "
-            f"learnt.{_shown(content)}",
+            how="For each reward, the largest change that the data made to the probability of any statement of "
+            "the form “this reward is below x”: 0 (dark) means that posterior and prior are equal, so the "
+            "value shown above is an assumption; 1 (yellow) means that the two do not overlap. Values below "
+            f"{learnt.limit:.2g} count as nothing learnt.{_shown(content)}",
         ),
         _states_table(content),
     ]
@@ -229,14 +231,14 @@ def _within_groups(content: Content) -> str:
     numbers, sizes = np.unique(learnt.comparable[learnt.comparable >= 0], return_counts=True)
     several = numbers[sizes > 1]
     if not len(several):
-        return "No choice in this environment can show which of two states is wanted more: compare none of them."
+        return "Choices in this environment cannot identify which of two states is wanted more, so do not compare them."
     groups = [listed(learnt.cells["state"][learnt.comparable == number].tolist(), 6) for number in several[:6]]
     more = " (and others, listed below)" if len(several) > 6 else ""
     return (
         "Compare rewards only within "
         + ("this group" if len(several) == 1 else "each of these groups")
-        + f": {'; '.join(groups)}{more}. Each is measured against the others of its group, because no choice in this "
-        "environment can show a difference between groups."
+        + f": {'; '.join(groups)}{more}. Each reward is shown relative to its group, because choices in this "
+        "environment cannot identify differences between groups."
     )
 
 
@@ -320,7 +322,7 @@ def _shown(content: Content) -> str:
     learnt = content.learning
     rows, columns = _rows_and_columns(content)
     subjects = len(learnt.who) - int(learnt.has_population)
-    said = " Subjects who want alike stand together." if subjects > 1 and len(rows) == subjects else ""
+    said = " Similar subjects are next to each other." if subjects > 1 and len(rows) == subjects else ""
     if len(rows) < subjects:
         said = f" The first {len(rows)} of {subjects} subjects; the others are in the list above."
     if len(columns) < len(learnt.cells):
@@ -362,7 +364,7 @@ def _subjects_table(content: Content) -> Markup:
             ]
         )
     most = "wants most in its group" if _has_groups(content) else "wants most"
-    wanted = [most, "posterior mean"] if on_states else ["surest preference"]
+    wanted = [most, "posterior mean"] if on_states else ["most certain preference"]
     headings = ["subject", "choices", *wanted, "settled differences", "rewards learnt about"]
     return table(headings, rows, caption="Every subject. Press a heading to sort.")
 
@@ -387,6 +389,6 @@ def _states_table(content: Content) -> Markup:
         ]
         for c in order
     ]
-    more = f" The {LISTED} most often chosen in, of {len(names):,}." if len(names) > LISTED else ""
-    headings = ["reward of", "choices there", "posterior sd / prior sd", "shift", "subjects it was learnt for"]
+    more = f" The {LISTED} of {len(names):,} with most choices." if len(names) > LISTED else ""
+    headings = ["reward of", "choices there", "posterior sd / prior sd", "shift", "subjects for whom it was learnt"]
     return table(headings, rows, caption=f"How much was learnt about each reward; medians over subjects.{more}")

@@ -19,16 +19,18 @@ def checked_counterfactuals(given: Any, posterior: Posterior) -> tuple[Counterfa
     for each in found:
         if not isinstance(each, Counterfactual):
             raise InputError(
-                "counterfactual must be what posterior.counterfactual(...) returns, or a list of these; found "
+                "counterfactual must be a result of posterior.counterfactual(...), or a list of these; found "
                 f"{type(each).__name__}."
             )
         if "motive" in each.data.dims:
             raise InputError(
-                "the report's section on what would happen is about subjects with one motive each. Leave out "
-                "counterfactual; its to_frame() has what each motive would do."
+                "the report's section on counterfactuals is for subjects with one motive each. Leave out "
+                "counterfactual=; its to_frame() has what each motive would do."
             )
         if each.data["task"].values.tolist() != posterior._task_coordinate.values.tolist():
-            raise InputError("this counterfactual is about other tasks than the report. Ask it of the same posterior.")
+            raise InputError(
+                "this counterfactual is about other tasks than the report. Compute it from the same posterior."
+            )
     return found
 
 
@@ -79,8 +81,10 @@ def _about(found: Counterfactual, number: int, figures: dict[str, Any]) -> list[
                 name,
                 title="Where subjects would be",
                 described="Shares of time that the average subject spends in each state, before and after the change.",
-                how=f"Two dots for each state, before and after the change, with {level:g} % intervals: the share "
-                "of time that the average subject spends there, soon counting more than late."
+                how=(
+                    f"Two dots for each state, before and after the change, with {level:g} % intervals: the share "
+                    "of discounted time that the average subject spends there."
+                )
                 + (f" The {DRAWN} states that change most." if len(both) > DRAWN else ""),
             )
         )
@@ -102,10 +106,10 @@ def _values(found: Counterfactual, level: float) -> Markup:
             row += [_number(one, "difference"), (float(one["p_positive"]), f"{one['p_positive']:.2f}")]
         rows.append(row)
     headings = ["subject", "value before", "value after", "difference", "P(higher)"]
-    headings += ["difference by rewards before", "P(higher)"] if len(kinds) > 1 else []
+    headings += ["difference, by the rewards before", "P(higher)"] if len(kinds) > 1 else []
     caption = (
         f"What subjects gain: expected discounted sums of their own rewards by their own choices, {level:g} % intervals"
-        + ("" if found.value_identified else "; in part these rest on the prior")
+        + ("" if found.value_identified else "; these depend in part on the prior")
     )
     return table(headings, rows, caption=caption)
 

@@ -53,7 +53,7 @@ def how_they_choose(model: Model) -> list[tuple[str, str]]:
 @how_they_choose.register
 def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
     rule = (
-        "soft-optimal: as softmax, and they foresee their own errors when they plan"
+        "soft-optimal: like softmax, but subjects anticipate their own errors when they plan"
         if model.choice.is_soft
         else f"softmax: the better an action {_how_long(model)}, the more often it is chosen"
     )
@@ -62,9 +62,9 @@ def _(model: RewardPolicyModel) -> list[tuple[str, str]]:
         facts.append(("Lapse rate", parameter(model.choice.lapse)))
     if model.depth is not None:
         steps = "one step ahead" if model.depth == 1 else f"{model.depth} steps ahead"
-        facts.append(("Planning depth", f"each looks {steps}, at every step anew; what is later counts nothing"))
+        facts.append(("Planning depth", f"at every step each looks {steps}; later rewards do not count"))
     if model.infers_discount:
-        facts.append(("How far ahead they look", f"by a discount of their own: {parameter(model.discount)}"))
+        facts.append(("How far ahead they look", f"each has its own discount: {parameter(model.discount)}"))
     return facts if model.switching is None else [*facts, *_how_they_switch(model)]
 
 
@@ -87,13 +87,13 @@ def _how_they_switch(model: RewardPolicyModel) -> list[tuple[str, str]]:
     facts = [
         (
             "Motives",
-            f"{switching.number_said}, of which one is active at each step; which one is not seen, but inferred",
+            f"{switching.number_said}, of which one is active at each step; which one is inferred",
         ),
         ("How they switch", f"a hidden Markov chain along each episode: {where}"),
         ("Stickiness of motives", parameter(switching.stickiness)),
     ]
     if switching.by == STATE or model.is_hierarchical:
-        facts.append(("How alike transition probabilities are", parameter(switching.concentration)))
+        facts.append(("Similarity of transition probabilities", parameter(switching.concentration)))
     return facts
 
 
@@ -107,14 +107,14 @@ def _(model: PolicyOptimalityModel) -> list[tuple[str, str]]:
     facts = [
         (
             "How they choose",
-            "any way: in each state, the probabilities of actions have a Dirichlet prior with concentration "
+            "no choice rule: in each state, the probabilities of actions have a Dirichlet prior with concentration "
             + amount(model.policy.concentration),
         ),
         ("How far from optimal they may be", f"gap ε with prior {_optimality(model.optimality)}"),
         ("Factorisation", order[model.factorisation]),
     ]
     if model.shares_rewards:
-        facts.append(("How alike they are (κ)", parameter(model.weights_concentration)))
+        facts.append(("Similarity of subjects (κ)", parameter(model.weights_concentration)))
     return facts
 
 
@@ -137,8 +137,8 @@ def plain_name(posterior: Posterior) -> str:
     return {
         "MRP": "the hierarchical reward–policy model (MRP)",
         "RP": "the pooled reward–policy model (RP)",
-        "RP, each alone": "separate reward–policy models, one a subject",
-        "MPO": "the policy-optimality model (MPO)",
+        "RP, each alone": "separate reward–policy models, one per subject",
+        "MPO": "the policy–optimality model (MPO)",
         "mixture": "a mixture of reward–policy models (RP)",
     }[model.abbreviation.removesuffix(motives).removesuffix(depth).removesuffix(", covariates")]
 
@@ -156,8 +156,8 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
     said = [what]
     if not environment.is_terminal.any():
         said.append(
-            "Adding the same amount to every reward changes no choice: whether somebody likes everything or nothing "
-            "cannot be seen."
+            "Adding the same amount to every reward changes no choice, so choices cannot show whether somebody "
+            "likes everything or nothing."
             + (
                 " Rewards are therefore shown relative to the subject's own average."
                 if model.reward.on == "state" and posterior.identifiability.is_plain
@@ -166,19 +166,20 @@ def what_choices_tell(posterior: Posterior) -> list[str]:
         )
     else:
         said.append(
-            "Because episodes end, adding the same amount to every reward makes longer episodes better or worse, and "
-            "so can be seen."
+            "Because episodes end, adding the same amount to every reward makes longer episodes better or worse, "
+            "so choices can identify it."
         )
     said += [*posterior.unidentified(), which_scale]
     if model.reward.on == "state_action":
         said.append(
-            "Rewards lie on actions here, and what is won now can be paid back at the next step without changing any "
-            "choice (“shaping”): one way for each state in which one acts. What is shown is what choices can tell: how "
-            "much each action costs against the best one in the same state, 0 for the best."
+            "Rewards are on state–action pairs here, and a reward gained now can be paid back at the next step "
+            "without changing any choice (potential “shaping”), in one way for each state with actions. The page "
+            "shows what choices can identify: the cost of each action relative to the best one in the same "
+            "state, which is 0 for the best."
         )
     said.append(
-        "Where nobody ever had to choose between two places, or a place was out of reach, the posterior is the prior: "
-        "the reward there is an assumption, not a finding."
+        "If nobody ever had to choose between two places, or a place could not be reached, the posterior is the "
+        "prior: the reward there is an assumption, not a finding."
     )
     return said
 
@@ -196,8 +197,8 @@ def _(model: RewardPolicyModel) -> tuple[str, str]:
         scale = (
             "“Wants it a lot but acts carelessly” and “wants it a little but acts carefully” lead to the same choices. "
             + (
-                "Only the prior tells them apart here, so rewards are shown on a scale where the best and the worst "
-                "differ by 1, and all of the strength is in the inverse temperature."
+                "Only the prior separates the two here, so rewards are shown on a scale where the best and the "
+                "worst differ by 1, and all of the strength is in the inverse temperature."
                 if free
                 else "The inverse temperature was taken as known, and that fixes the scale."
             )
@@ -206,15 +207,15 @@ def _(model: RewardPolicyModel) -> tuple[str, str]:
         scale = (
             "Ten times the reward with a tenth of the consistency leads to the same choices. "
             + (
-                "Both were left free, so their product is known and each of them is not; "
+                "Both were inferred, so only their product is identified; "
                 if free
                 else "The inverse temperature was taken as known, which sets the unit of reward; "
             )
             + "rewards are shown on a scale where the best and the worst differ by 1."
         )
     what = (
-        "Choices show which of two actions somebody prefers and how reliably, so they tell differences in value, never "
-        "values themselves."
+        "Choices show which of two actions somebody prefers and how consistently, so they identify differences "
+        "in value, never values themselves."
     )
     return what, scale
 
@@ -222,8 +223,8 @@ def _(model: RewardPolicyModel) -> tuple[str, str]:
 @what_a_model_tells.register
 def _(model: PolicyOptimalityModel) -> tuple[str, str]:
     what = (
-        "This model asks only how much value a way of acting misses. A reward that is nearly the same everywhere makes "
-        "every way of acting nearly optimal, so the data cannot rule such a reward out."
+        "This model depends only on how much value a policy loses. A reward that is nearly constant makes every "
+        "policy nearly optimal, so the data cannot rule it out."
     )
     return what, "Rewards are shown on a scale where the best and the worst differ by 1."
 
@@ -236,16 +237,17 @@ def _rewards(reward: Any) -> str:
 @_rewards.register
 def _(reward: DirichletReward) -> str:
     return (
-        f"shares of one unit over {_cells(reward)} (Dirichlet); concentration of each "
-        f"{parameter(reward.concentration)}. Small concentrations: a few matter; large ones: all matter alike"
+        f"non-negative rewards on {_cells(reward)} that sum to one (Dirichlet); concentration of each "
+        f"{parameter(reward.concentration)}. With small concentrations few of them matter; with large ones all "
+        "matter equally"
     )
 
 
 @_rewards.register
 def _(reward: BetaReward) -> str:
     return (
-        f"numbers between 0 and 1 on {_cells(reward)}, independent of each other (Beta); alpha "
-        f"{parameter(reward.alpha)}; beta {parameter(reward.beta)}"
+        f"independent rewards between 0 and 1 on {_cells(reward)} (Beta); alpha {parameter(reward.alpha)}; beta "
+        f"{parameter(reward.beta)}"
     )
 
 
@@ -260,7 +262,7 @@ def _(reward: GaussianReward) -> str:
 def _(reward: SmoothReward) -> str:
     own = "" if reward.mean is None else "; mean 0"
     return (
-        "alike in neighbouring states (a Gaussian Markov random field on the graph of states); scale "
+        "similar in neighbouring states (a Gaussian Markov random field on the graph of states); scale "
         f"{parameter(reward.scale)}; range, in steps, {parameter(reward.range)}{own}"
     )
 
@@ -286,15 +288,17 @@ def _sharing(model: Any) -> str:
         return _sharing_of_motives(model)
     if model.is_mixture:
         return (
-            f"mixture: each {'episode' if model.sharing.by == EPISODE else 'subject'} acts on one of several motives, "
-            "and several may act on the same; who shares which is inferred"
+            f"mixture: each {'episode' if model.sharing.by == EPISODE else 'subject'} acts on one of several "
+            "motives, which may be shared; who shares which is inferred"
         )
     if model.is_pooled:
-        return "pooled: one reward for everybody, as if one agent had made all choices"
+        return "pooled: one reward for everybody, as if a single agent had made all choices"
     if model.is_hierarchical:
-        said = "hierarchical: each subject has its own, drawn from one population that is inferred too"
+        said = (
+            "hierarchical (partial pooling): each subject has its own, drawn from one population that is inferred too"
+        )
         return f"{said}{_depends(model)}"
-    return "separate: what is learnt about one subject says nothing about another"
+    return "separate (no pooling): what is learnt about one subject says nothing about another"
 
 
 def _motives_shared(sharing: Mixture) -> list[tuple[str, str]]:
@@ -302,11 +306,14 @@ def _motives_shared(sharing: Mixture) -> list[tuple[str, str]]:
     motives = sharing.motives
     if isinstance(motives, FiniteNumber):
         number = (
-            f"a finite number that is not known: one more than Poisson({motives.mean - 1:g}); how many act on each "
-            f"has the prior Dirichlet({motives.concentration:g}, …, {motives.concentration:g})"
+            f"a finite, unknown number with the prior 1 + Poisson({motives.mean - 1:g}); the shares of motives "
+            f"have the prior Dirichlet({motives.concentration:g}, …, {motives.concentration:g})"
         )
     elif isinstance(motives, DirichletProcess):
-        number = f"a Dirichlet process: more with more subjects; concentration {parameter(motives.concentration)}"
+        number = (
+            "a Dirichlet process, whose number of motives grows with that of subjects; concentration "
+            f"{parameter(motives.concentration)}"
+        )
     else:
         number = f"at most {motives}"
     spread = (

@@ -12,7 +12,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.estimation import is_estimated, is_left_out
 from manymotives.data.steps import NONE
 
-GIVEN, ESTIMATED, INFERRED = "given", "estimated from the choices", "inferred along with the rewards"
+GIVEN, ESTIMATED, INFERRED = "given", "estimated from the choices", "inferred together with the rewards"
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def basis_warnings(dynamics: EnvironmentOrBelief, demonstrations: Demonstrations
     if not forced or not _has_only_what_was_taken(dynamics, demonstrations):
         return left_out
     return *left_out, (
-        f"{forced:,} of {basis.held_out:,} held-out choices are not scored: nobody did anything else in their states, "
-        "so the environment, known from these choices alone, has no alternative there. Where the environment is "
-        "given (--environment on the command line) they are scored, if it has one: do not compare this table with "
-        "one of another set of choices."
+        f"{forced:,} of {basis.held_out:,} held-out choices are not scored: only one action was ever taken in "
+        "their states, so the environment, which is estimated from these choices alone, has no alternative "
+        "there. If the environment is given (--environment on the command line), they are scored if it has an "
+        "alternative. Do not compare this table with one for another set of choices."
     )
 
 
@@ -64,7 +64,7 @@ def differing(bases: Sequence[Basis | None]) -> str | None:
     if len({basis.digest for basis in known}) < 2:
         return None
     return (
-        "These tables are of different choices and cannot be compared with each other: "
+        "These tables are about different choices and cannot be compared with each other: "
         + "; ".join(f"({number}) {basis}" for number, basis in enumerate(known, 1))
         + "."
     )

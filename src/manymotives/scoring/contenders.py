@@ -73,7 +73,7 @@ def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     posterior = thing if isinstance(thing, Posterior) else None
     model = thing if posterior is None else posterior.model
     if not isinstance(model, Model):
-        raise InputError(f"a model or a posterior is scored, or several of them; found {quoted(thing)}.")
+        raise InputError(f"score needs a model or a posterior, or several of them; found {quoted(thing)}.")
     if method is not None and issubclass(model.target_type, getattr(method, "target_type", object)):
         chosen = method  # also where it is none: `fit` says so
     else:

@@ -17,12 +17,13 @@ def check_mixture(contender: Contender, refits: bool) -> None:
     sharing = contender.model.sharing
     if not refits:
         raise InputError(
-            f"{contender.name}: draws of who shares a motive cannot be reweighted: without its choices, a task could "
-            'act on motives that none of its draws shows. Score it without method="psis" (on the command line, without '
-            "--method none)."
+            f"{contender.name}: draws of partitions cannot be reweighted, because without its choices a task "
+            'could have motives that occur in none of its draws. Score it without method="psis" (on the command '
+            "line, without --method none)."
         )
     if sharing.by == EPISODE:
         raise InputError(
-            f'{contender.name}: Mixture(by="episode") has episodes in the place of tasks, which the other models have. '
-            'Score Mixture(by="task") with demonstrations.by_episode(), where all models have episodes as tasks.'
+            f'{contender.name}: under Mixture(by="episode") episodes take the place of tasks, but not in the '
+            'other models. Score Mixture(by="task") with demonstrations.by_episode(), so that all models have '
+            "episodes as tasks."
         )

@@ -40,8 +40,9 @@ def predictions_of(
     if not Posterior.kind_of(contender.model).can_be_reweighted:
         if not refits:
             raise InputError(
-                f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, not draws that "
-                'could be reweighted. Score it without method="psis" (on the command line, without --method none).'
+                f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, and no "
+                'draws that could be reweighted. Score it without method="psis" (on the command line, without '
+                "--method none)."
             )
         yield from _by_optimality(contender, dynamics, book, seed)
         return
@@ -122,10 +123,10 @@ def check_weights(contender: Contender, book: Book, number: int, prediction: Pre
         why = f"the posterior is too different (Pareto k̂ = {prediction.pareto_k:.2f}, above {UNRELIABLE})"
     else:
         why = (
-            "nothing can be said: there are too few draws, or a few of them outweigh all others beyond what numbers "
-            "hold, or the population is a single estimate"
+            "no prediction is possible: there are too few draws, or a few of them outweigh all others beyond "
+            "floating-point range, or the population is a single estimate"
         )
     raise InputError(
-        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score without "
+        f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score it without "
         'method="psis" (on the command line, without --method none).'
     )

@@ -124,24 +124,24 @@ class Score:
         if not self.settings.get("own_past"):
             return None
         return (
-            'Models named "… own past" had more to learn from than the others: also what the same agent did before the '
-            "choice that they predict, in its earlier episodes and in the same one."
+            'Models named "… own past" had more data to learn from than the others: they also know what the same '
+            "agent did before the predicted choice, in its earlier episodes and in the same one."
         )
 
     def __repr__(self) -> str:
         what = {"episodes": "held-out episodes", "tasks": "held-out tasks"}[self.hold_out]
         table = self.table
         choices, tasks = table["choices"].iloc[0], table["tasks"].iloc[0]
-        head = f"Prediction of {what}: {choices:,} choices of {tasks} tasks, in nats a choice"
+        head = f"Prediction of {what}: {choices:,} choices of {tasks} tasks, in nats per choice"
         shown = table.drop(columns=["choices", "tasks"]).round(4).to_string(index=False)
-        rests = [] if self.basis is None else [f"of {self.basis}"]
+        rests = [] if self.basis is None else [f"computed from {self.basis}"]
         notes = [] if self.note is None else [self.note]
         return "\n".join([head, *rests, shown, *notes, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
         table = self.table.round(4).to_html(index=False)
-        rests = "" if self.basis is None else f"<p>Of {escape(str(self.basis))}.</p>"
+        rests = "" if self.basis is None else f"<p>Computed from {escape(str(self.basis))}.</p>"
         note = "" if self.note is None else f"<p>{escape(self.note)}</p>"
         warned = f"<ul>{warnings}</ul>" if warnings else ""
         return f"<p>{escape(repr(self).splitlines()[0])}</p>{rests}{warned}{table}{note}"

@@ -44,12 +44,12 @@ def by_episodes(demonstrations: Demonstrations, folds: int, seed: int) -> tuple[
         if tested.any():
             splits.append(Split(~(fold == number)[demonstrations.episode] & ~tested, tested))
     if not splits:
-        raise InputError("every task made a single choice: there is nothing to hold out.")
+        raise InputError("every task made a single choice, so there is nothing to hold out.")
     if not single:
         return tuple(splits), ()
     return tuple(splits), (
-        f"{listed(single)} {'has' if len(single) == 1 else 'have'} a single episode: its first half trains and its "
-        "second half is predicted.",
+        f"{listed(single)} {'has' if len(single) == 1 else 'have'} a single episode: its first half is used for "
+        "training and its second half is predicted.",
     )
 
 
@@ -69,7 +69,9 @@ def by_tasks(demonstrations: Demonstrations, first: Sequence[int]) -> tuple[tupl
     The same choices are tested whatever n, so that n's can be compared.
     """
     if demonstrations.num_tasks < 2:
-        raise InputError("there is only one task: nobody is left to learn from when it is held out. Hold out episodes.")
+        raise InputError(
+            "there is only one task, so none is left to learn from when it is held out. Hold out episodes."
+        )
     beyond = max(first)
     made = demonstrations.action != NONE
     splits, short = [], []
@@ -84,7 +86,7 @@ def by_tasks(demonstrations: Demonstrations, first: Sequence[int]) -> tuple[tupl
             splits.append(Split(~mine | known, tested, task, count))
     if not splits:
         raise InputError(
-            f"no task has more than {beyond} episode{'s' if beyond != 1 else ''}: let them show fewer before."
+            f"no task has more than {beyond} episode{'s' if beyond != 1 else ''}. Let tasks show fewer episodes first."
         )
     if not short:
         return tuple(splits), ()

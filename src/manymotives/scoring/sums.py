@@ -50,7 +50,7 @@ class Book:
         """Refuse data in which there is nothing to predict."""
         if not any(made.any() for made in self.choices.values()):
             raise InputError(
-                f"no held-out choice had an alternative: there is nothing to predict. In the states of all "
+                "no held-out choice had an alternative, so there is nothing to predict. In the states of all "
                 f"{self.held_out.sum():,} of them the environment has a single action."
             )
 

@@ -77,16 +77,25 @@ def score(
         one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
         models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
         it only switching?
+    seed
+        Of the folds and of the fits.
     executor
         Who fits: None, this process, one fit after another; a number of processes; the address of a Dask scheduler,
         such as "tcp://node1:8786"; or any `concurrent.futures.Executor`. Held-out episodes are a unit of work for each
         model and fold, held-out tasks one for each model. The scores are the same whoever computes them.
     store
         A file that keeps the result of every unit of work as it is finished: the same call resumes from it.
+    progress
+        Whether to show a bar where somebody can watch.
+
+    Returns
+    -------
+    Score
+        `table`, a row for each model, from uniform choice upwards; `by_task`; `save()`.
     """
     hold_out, folds, first, own_past = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:
-        raise InputError(f'method must be a method, such as mm.Gibbs(), or the word "psis"; found {quoted(method)}.')
+        raise InputError(f'method must be a method, such as mm.Gibbs(), or "psis"; found {quoted(method)}.')
     refits = not isinstance(method, str)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0; found {quoted(seed)}.")
@@ -98,17 +107,17 @@ def score(
     dynamics, demonstrations = _shared_data(contenders, environment, demonstrations)
     environment = known_part(dynamics)
     if not refits and any(each.posterior is None for each in contenders):
-        raise InputError('method="psis" reweights posteriors: give posteriors, not models.')
+        raise InputError('method="psis" reweights posteriors. Give posteriors, not models.')
     for each in contenders:
         if hold_out == "tasks" and 0 in first and each.model.is_separate:
             raise InputError(
-                f"{each.name}: under Separate() nothing is known of a new task. Hold out episodes, or "
+                f"{each.name}: under Separate() nothing is known about a new task. Hold out episodes, or let it "
                 'show some of its own: hold_out=("tasks", 1).'
             )
         if hold_out == "tasks" and not refits and each.model.has_covariates:
             raise InputError(
-                f"{each.name}: a posterior with covariates cannot be reweighted to what it would be without a task. "
-                'Hold out episodes, or leave out method="psis".'
+                f"{each.name}: a posterior with covariates cannot be reweighted to leave out a task. Hold out "
+                'episodes, or leave out method="psis".'
             )
         if each.model.is_mixture:
             check_mixture(each, refits)
@@ -123,8 +132,8 @@ def score(
     warnings += _twin_warnings(contenders, environment, demonstrations)
     if unadapted:
         warnings += (
-            f"{', '.join(unadapted)}: without own past. Models use it whose motives switch, with GaussianReward() and "
-            "known inverse temperature and lapse.",
+            f"{', '.join(unadapted)}: scored without own past. It is used only by models whose motives switch, "
+            "with GaussianReward() and a known inverse temperature and lapse rate.",
         )
     book = Book(environment, demonstrations, splits, hold_out, own_past)
     book.check_choices()
@@ -139,7 +148,7 @@ def score(
         if unmixed:
             warnings += (
                 f"{name}: in {unmixed} of {len(splits)} fits the chains had not mixed by the standards of `fit`. "
-                "Predictions ask less of chains than rewards do, but a longer run is safer.",
+                "Predictions require less of chains than rewards do, but a longer run is safer.",
             )
     warnings += _unscored(book.by_task())
     settings: dict[str, Any] = {"seed": seed, "refits": refits, "orders_of_history": sorted(book.orders)}
@@ -159,14 +168,14 @@ def _unscored(by_task: pd.DataFrame) -> tuple[str, ...]:
         none, worst = (part[is_so(part["log_likelihood"])] for is_so in (np.isnan, np.isneginf))
         if len(none):
             found.append(
-                f"{name}: there is no score for {listed(dict.fromkeys(none['task']))}, because what it predicts for "
-                "them are not numbers. Look at the warnings of a fit to the other choices."
+                f"{name}: there is no score for {listed(dict.fromkeys(none['task']))}, because its predictions "
+                "for them are not numbers. Look at the warnings of a fit to the other choices."
             )
         if len(worst):
             found.append(
-                f"{name}: it gave some choice of {listed(dict.fromkeys(worst['task']))} probability 0, so that its "
-                "score is −∞ and has neither an error nor a difference. A lapse, or a smaller inverse temperature, "
-                "would leave every choice possible."
+                f"{name}: it gave probability 0 to some choice of {listed(dict.fromkeys(worst['task']))}, so its "
+                "score is −∞ and has neither an error nor a difference. A lapse rate, or a smaller inverse "
+                "temperature, would make every choice possible."
             )
     return tuple(found)
 
@@ -196,9 +205,9 @@ def _twin_warnings(
     if not blind or kinds > 0.75 * len(visited):
         return ()
     return (
-        f"{', '.join(blind)}: {len(visited)} states where choices were made are of {kinds} kinds, between which alone "
-        "rewards on states can tell: from states of one kind each action leads to the same places. Memory in the state "
-        'does that. Put rewards on pairs (on="state_action") to let choices depend on it.',
+        f"{', '.join(blind)}: rewards on states predict the same choices in states from which each action leads "
+        f"to the same places, and the {len(visited)} states with choices are of only {kinds} such kinds. Memory "
+        'in the state has this effect. Use rewards on pairs (on="state_action") to let choices depend on it.',
     )
 
 
@@ -240,12 +249,13 @@ def _shared_data(
         if same and np.array_equal(posterior.environment.available, shared.available):
             continue
         if choices_digest(other) != choices_digest(demonstrations):
-            raise InputError(f"{name} was fitted to other choices: only models of the same data can be compared.")
+            raise InputError(f"{name} was fitted to other choices. Only models of the same data can be compared.")
         theirs, ours = num_alternatives(posterior.environment, other), num_alternatives(shared, demonstrations)
         raise InputError(
-            f"{name} was fitted to the same choices in an environment with other states or actions: {theirs:,} choices "
-            f"have an alternative there, {ours:,} in that of {held[0][0]}. Such scores are not of the same choices: an "
-            "environment that is estimated has only the actions that were taken. Fit all runs in one environment."
+            f"{name} was fitted to the same choices in an environment with other states or actions: {theirs:,} "
+            f"choices have an alternative there, {ours:,} in that of {held[0][0]}, so their scores are not "
+            "comparable (an estimated environment has only the actions that were taken). Fit all runs in one "
+            "environment."
         )
     return environment, demonstrations
 
@@ -262,8 +272,8 @@ def _checked_hold_out(hold_out: Any) -> tuple[str, int, tuple[int, ...], bool]:
         return what, FOLDS, (0,), True
     if what == "episodes" and own_past:
         raise InputError(
-            'hold_out=("episodes", "own past"): where episodes are held out, models learn from the same task\'s other '
-            'episodes already, earlier and later ones. Hold out tasks: hold_out=("tasks", "own past").'
+            'hold_out=("episodes", "own past"): if episodes are held out, models already learn from the same '
+            'task\'s other episodes, earlier and later ones. Hold out tasks: hold_out=("tasks", "own past").'
         )
     whole = (isinstance(numbers, Sequence) or np.ndim(numbers) == 1) and all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers

@@ -13,11 +13,25 @@ def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environ
     the first with probability 1 − slip and one on with probability slip; at the last state, "one on" stays there.
     The reward is 0.2 in the first state, 1 in the last and 0 between. "back" is action 0, so that a planner whose ties
     all fall to action 0 cannot look good by accident.
+
+    Parameters
+    ----------
+    states
+        How many.
+    slip
+        Probability that the other action happens.
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        With its own reward.
     """
     if states < 2:
-        raise InputError(f"a chain has at least 2 states; found {states}.")
+        raise InputError(f"a chain must have at least 2 states; found {states}.")
     if not 0 <= slip <= 1:
-        raise InputError(f"slip is a probability; found {slip}.")
+        raise InputError(f"slip must be a probability; found {slip}.")
     transitions = np.zeros((states, 2, states))
     for state in range(states):
         onward = min(state + 1, states - 1)

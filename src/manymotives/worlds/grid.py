@@ -29,13 +29,20 @@ def GridWorld(
     slip
         Probability of moving at a right angle instead, half of it to each side. A move into a wall or off the
         map stays in place.
+    discount
+        γ.
     rewards
         Reward of the cells drawn with each character, such as {"G": 1.0, "X": -1.0}; other cells have 0.
     terminal
         Characters whose cells end the episode, such as "GX".
+
+    Returns
+    -------
+    Environment
+        With coordinates, and its own reward where `rewards` are given.
     """
     if not 0 <= slip <= 1:
-        raise InputError(f"slip is a probability; found {slip}.")
+        raise InputError(f"slip must be a probability; found {slip}.")
     drawing = _drawing_of(layout)
     cells = np.argwhere(drawing != "#")
     if len(cells) == 0:
@@ -82,7 +89,7 @@ def _drawing_of(layout: str | Sequence[str] | tuple[int, int]) -> np.ndarray:
         lines = [str(line) for line in layout]
     else:
         if len(layout) != 2 or not all(isinstance(size, int) and size > 0 for size in layout):
-            raise InputError(f"a grid's size is (rows, columns), both at least 1; found {layout!r}.")
+            raise InputError(f"the size of a grid must be (rows, columns), both at least 1; found {layout!r}.")
         return np.full(layout, ".")  # type: ignore[arg-type]
     if not lines or len({len(line) for line in lines}) != 1 or not lines[0]:
         lengths = ", ".join(str(len(line)) for line in lines) or "none"

@@ -13,9 +13,21 @@ def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
 
     States "0", "1", … are the junctions and leaves, level by level: from junction n, "left" leads to 2n + 1 and
     "right" to 2n + 2; "back" leads towards the entrance and from there out to "home", where one can only "enter".
+
+    Parameters
+    ----------
+    levels
+        How often it forks.
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        With coordinates.
     """
     if not 1 <= levels <= 16:
-        raise InputError(f"a labyrinth has from 1 to 16 levels; found {levels}.")
+        raise InputError(f"a labyrinth must have from 1 to 16 levels; found {levels}.")
     nodes = 2 ** (levels + 1) - 1
     junctions = 2**levels - 1
     home = nodes

@@ -9,6 +9,8 @@ from manymotives.errors import InputError
 class ModelBasedLearner:
     """Learns the transitions and the reward while it acts, and replans to convergence after every step.
 
+    It knows which actions exist where, and which states are terminal.
+
     Parameters
     ----------
     epsilon
@@ -19,8 +21,6 @@ class ModelBasedLearner:
         What it expects of a reward it has not seen, and for how many observations that counts.
     burn_in
         Steps at the beginning that are made but not recorded.
-
-    It knows which actions exist where, and which states are terminal.
     """
 
     epsilon: float = 0.01
@@ -31,7 +31,7 @@ class ModelBasedLearner:
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1:
-            raise InputError(f"epsilon is a probability; found {self.epsilon}.")
+            raise InputError(f"epsilon must be a probability; found {self.epsilon}.")
         if not self.transition_prior > 0:
             raise InputError(f"transition_prior must be positive; found {self.transition_prior}.")
         if not self.reward_prior_weight > 0:

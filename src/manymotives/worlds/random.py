@@ -12,6 +12,22 @@ def RandomMDP(
     """Every action mostly leads to one random state, of weight 1; `spread` is the weight added to every state.
 
     0.01, the default, is nearly deterministic; `DirichletMDP` is dense.
+
+    Parameters
+    ----------
+    states, actions
+        How many.
+    spread
+        The weight added to every next state.
+    seed
+        Another number, another environment.
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        With names for states and actions.
     """
     _check_size(states, actions)
     if not (np.isfinite(spread) and spread >= 0):
@@ -24,7 +40,24 @@ def RandomMDP(
 def DirichletMDP(
     states: int = 8, actions: int = 4, concentration: float = 1.0, seed: int = 0, discount: float = 0.95
 ) -> Environment:
-    """Next-state probabilities drawn from a symmetric Dirichlet distribution with this parameter."""
+    """Next-state probabilities drawn from a symmetric Dirichlet distribution with this parameter.
+
+    Parameters
+    ----------
+    states, actions
+        How many.
+    concentration
+        Of the Dirichlet distribution: small ones make few next states probable.
+    seed
+        Another number, another environment.
+    discount
+        γ.
+
+    Returns
+    -------
+    Environment
+        With names for states and actions.
+    """
     _check_size(states, actions)
     if not (np.isfinite(concentration) and concentration > 0):
         raise InputError(f"concentration must be finite and positive; found {concentration}.")
@@ -34,4 +67,4 @@ def DirichletMDP(
 
 def _check_size(states: int, actions: int) -> None:
     if states < 1 or actions < 1:
-        raise InputError(f"an environment has states and actions; found {states} and {actions}.")
+        raise InputError(f"an environment needs at least one state and one action; found {states} and {actions}.")

@@ -19,7 +19,7 @@ from manymotives.worlds.learner import ModelBasedLearner
 from manymotives.worlds.switching import SwitchingAgent
 from manymotives.worlds.walks import learning_walk, switching_walk, walk
 
-NOTHING_CHOSEN = "every episode starts in a terminal state: nothing is ever chosen."
+NOTHING_CHOSEN = "every episode starts in a terminal state, so nothing is ever chosen. Choose another start."
 
 
 class _Stage(NamedTuple):
@@ -79,6 +79,8 @@ def simulate(
 
     Parameters
     ----------
+    environment
+        What they act in, or several by name.
     rewards
         Of a `SwitchingAgent` one for each motive: [task, motive, S], [motive, S] for a single task.
     demonstrator
@@ -98,16 +100,21 @@ def simulate(
         that switches has the environment's.
     depth
         How many steps ahead they look, at every step anew. None: for ever, as a learner and an agent that switches do.
+
+    Returns
+    -------
+    Demonstrations
+        What each task did; with a `SwitchingAgent` also the true motive of each row.
     """
     if discount is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
         raise InputError(
-            f"simulate: a {type(demonstrator).__name__} has the discount of its environment. Leave out discount=, and "
-            "give environment.with_discount(...)."
+            f"simulate: a {type(demonstrator).__name__} uses the discount of its environment. Leave out "
+            "discount=, and give environment.with_discount(...)."
         )
     if depth is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
         raise InputError(
-            f"simulate: a {type(demonstrator).__name__} looks ahead for ever. Leave out depth=, or simulate "
-            "Softmax(...) or SoftOptimal(...)."
+            f"simulate: a {type(demonstrator).__name__} plans with an infinite horizon. Leave out depth=, or "
+            "simulate Softmax(...) or SoftOptimal(...)."
         )
     if steps < 1 or episodes < 1:
         raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
@@ -126,12 +133,12 @@ def simulate(
             )
     elif len(given.batch) > 1:
         raise InputError(
-            f"rewards must have one row a task; found a batch of shape {list(given.batch)}. Flatten it first."
+            f"rewards must have one row per task; found a batch of shape {list(given.batch)}. Flatten it first."
         )
     shape = given.values.shape[-2:] if not switches else given.values.shape[-3:]
     motives = given.values.reshape(-1, *shape)
     if len(motives) == 0:
-        raise InputError("there are no rewards: nothing to simulate.")
+        raise InputError("there are no rewards, so there is nothing to simulate.")
     names = checked_labels(tasks, len(motives), "task")
     stage = _stage(place, seed, len(motives))
     if isinstance(demonstrator, ModelBasedLearner):

@@ -89,6 +89,5 @@ def _for_all(word: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(numbers / numbers.sum(axis=-1, keepdims=True), shape)
     except ValueError:
         raise InputError(
-            f"SwitchingAgent: {word} of shape {list(numbers.shape)} cannot be those of so many tasks and states: "
-            f"{shape[0]} and {shape[1]}."
+            f"SwitchingAgent: {word} of shape {list(numbers.shape)} do not fit {shape[0]} tasks and {shape[1]} states."
         ) from None

@@ -74,8 +74,8 @@ def run_on_device(target: Target, settings: Settings, device: Any, seed: int, pr
                     report.update(chains * (warmup + min(wanted, block * (k + 1))), note)
             except KeyboardInterrupt:
                 if not kept:
-                    raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.") from None
-                warnings = (f"stopped by hand after {block * len(kept)} of {wanted} draws a chain.",)
+                    raise KeyboardInterrupt("interrupted during warm-up: there are no draws yet.") from None
+                warnings = (f"interrupted after {block * len(kept)} of {wanted} draws per chain.",)
         tasks, hyper, likelihood = (np.concatenate([each[i] for each in kept], axis=1)[:, :wanted] for i in range(3))
         by_episode = chain.episode_log_likelihoods(target, tasks) if chain.layout.is_large else None
     accepted, prior_accepted = (np.mean([each[i] for each in kept], axis=0) for i in (3, 4))

@@ -104,10 +104,10 @@ def advance_chains(
         future.result()
     kept = min(chain.kept for chain in made)
     if kept == 0:
-        raise KeyboardInterrupt("stopped during warm-up: there are no draws yet.")
+        raise KeyboardInterrupt("interrupted during warm-up: there are no draws yet.")
     warnings: tuple[str, ...] = ()
     if interrupted and kept < draws:
-        warnings = (f"stopped by hand after {kept} of {draws} draws a chain.",)
+        warnings = (f"interrupted after {kept} of {draws} draws per chain.",)
     arrays = _stacked([chain.saved() for chain in made])
     return replace(state, arrays=arrays) if kept == draws else None, draws_of(made, kept, warnings)
 
@@ -360,8 +360,8 @@ class MarkovChain:
         fields: tuple[str, ...] = cls.tuning_type._fields  # type: ignore[attr-defined]
         if missing := (set(State._fields) | set(fields)) - set(state):
             raise InputError(
-                "these chains cannot go on: they come from another version of manymotives, without "
-                f"{sorted(missing)[0]!r}. Their draws are as good as ever; run again to have more."
+                "these chains cannot be resumed: they come from another version of manymotives, without "
+                f"{sorted(missing)[0]!r}. Their draws remain valid; fit again to have more."
             )
         chain = cls(kernel, target, int(state["walk_size"][k]), np.random.SeedSequence(0))
         chain.rng.bit_generator.state = json.loads(str(state["stream"][k]))
@@ -396,8 +396,8 @@ def starting_point(
     hopeless = ~np.isfinite(likelihood).any(axis=0)
     if hopeless.any():
         raise InputError(
-            f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log-likelihood −∞) "
-            f"under each of {starts} draws from the prior. Is the inverse temperature far too large?"
+            f"the choices of {target.tasks[int(np.flatnonzero(hopeless)[0])]!r} are impossible (log likelihood "
+            f"−∞) under each of {starts} draws from the prior. Is the inverse temperature far too large?"
         )
     gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
     chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)

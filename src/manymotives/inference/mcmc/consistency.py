@@ -68,6 +68,6 @@ def _parameters(target: Target, hyper: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _mistake(what: str) -> InconsistentChainError:
     return InconsistentChainError(
-        f"a chain contradicts itself: {what}. This is a mistake in manymotives, and none of the draws can be trusted; "
-        "please report it with the model and the seed."
+        f"the state of a chain is inconsistent: {what}. This is a bug in manymotives, and none of the draws can "
+        "be trusted; please report it with the model and the seed."
     )

@@ -185,8 +185,9 @@ def _about_modes(rng: np.random.Generator, target: Target, tasks: np.ndarray, hy
     found = target.log_likelihood(tasks, np.arange(target.num_tasks))
     if not np.isfinite(found).all():
         raise InputError(
-            f"the choices of {target.tasks[int(np.flatnonzero(~np.isfinite(found))[0])]!r} are impossible "
-            "(log-likelihood −∞) where a chain begins, whatever the motives. Is the inverse temperature far too large?"
+            f"the choices of {target.tasks[int(np.flatnonzero(~np.isfinite(found))[0])]!r} are impossible (log "
+            "likelihood −∞) at the start of a chain, whatever the motives. Is the inverse temperature far too "
+            "large?"
         )
     noise = rng.standard_normal((*tasks.shape, 1))
     try:

@@ -220,8 +220,8 @@ class MixtureChain:
             self.likelihoods.log_likelihood(self.likelihoods.rows(modes, self.rest, self.away), np.arange(num_tasks))
         ).all():
             raise InputError(
-                "the choices of a task are impossible (log-likelihood −∞) where a chain begins. Is the inverse "
-                "temperature far too large?"
+                "the choices of a task are impossible (log likelihood −∞) at the start of a chain. Is the "
+                "inverse temperature far too large?"
             )
         most = int(np.isfinite(self.prior.log_v).nonzero()[0].max()) if not self.prior.is_process else num_tasks
         self.label = self._first_partition(modes, min(most, num_tasks))

@@ -87,7 +87,7 @@ def integrate(
         ordered = np.take_along_axis(losses[part], order, axis=1)
         tails = np.ascontiguousarray(log_survival(ordered), dtype=float)
         if (tails[:, 1:] > tails[:, :-1] + 1e-9).any():
-            raise InputError(f"{optimality!r} is no distribution: it falls somewhere between two losses.")
+            raise InputError(f"{optimality!r} is not a distribution: it decreases between two losses.")
         first = np.zeros(end - begin, dtype=np.int64)
         if not counted.all():  # a reward of no measure qualifies nobody
             first = np.argmax(counted[order], axis=1)

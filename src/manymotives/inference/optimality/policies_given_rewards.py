@@ -72,8 +72,8 @@ def policies_given_rewards(
     if solid.min() < min(FEW_POLICIES, draws):
         who = target.tasks[int(np.argmin(solid))]
         warnings = (
-            f"the weights of {who!r} stand on {solid.min():.0f} of {draws} policies: few are as optimal as the "
-            "prior of the gap wants. Raise draws, or allow larger gaps.",
+            f"the weights of {who!r} rest on effectively {solid.min():.0f} of {draws} policies: few are as close "
+            "to optimal as the prior of the gap requires. Raise draws, or allow larger gaps.",
         )
     return OptimalityDraws(
         **_with_policies(target, planned, index, draws, seed),

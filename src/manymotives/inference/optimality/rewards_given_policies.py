@@ -55,7 +55,7 @@ def rewards_given_policies(
     weigh = on_device.weigh if on_device else _weigh_on_host(target, planned)
     step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
     made = 0
-    with progress.of(draws, "policies a task") as report:
+    with progress.of(draws, "policies per task") as report:
         try:
             for begin in range(0, draws, step):
                 part = slice(begin, min(begin + step, draws))
@@ -75,13 +75,14 @@ def rewards_given_policies(
         except KeyboardInterrupt:
             if made == 0:
                 raise
-    warnings: tuple[str, ...] = (f"stopped by hand after {made} of {draws} policies.",) if made < draws else ()
+    warnings: tuple[str, ...] = (f"interrupted after {made} of {draws} policies.",) if made < draws else ()
     warnings += _unexplained(target, log_mass[:made])
     chosen, used = _resampled_policies(model.empty_set, log_mass[:made], common)
     if used.min() < min(COLLAPSED, made):
         warnings += (
-            f"of {made} policies drawn for {target.tasks[int(np.argmin(used))]!r} {used.min():.1f} carry the weight: "
-            "nearly all are further from optimal than the prior of the gap allows. Allow larger gaps, or draw more.",
+            f"the weight of {target.tasks[int(np.argmin(used))]!r} rests on effectively {used.min():.1f} of "
+            f"{made} policies: nearly all are further from optimal than the prior of the gap allows. Allow larger "
+            "gaps, or draw more.",
         )
     each = (chosen, np.arange(num_tasks))
     return OptimalityDraws(

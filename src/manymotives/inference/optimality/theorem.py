@@ -20,12 +20,21 @@ from manymotives.errors import InputError
 def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
     """The bound of Theorem 1 on the expected error of a value function estimated from `draws` policies.
 
+    It holds for a finite set of rewards between 0 and 1; what a random set misses is not in it.
+
     Parameters
     ----------
+    draws
+        K, the number of policies.
+    discount
+        γ.
     states
         None: as printed, which holds for each state. A number: for the largest error over so many states.
 
-    It holds for a finite set of rewards between 0 and 1; what a random set misses is not in it.
+    Returns
+    -------
+    float
+        The bound, in units of value.
     """
     _check(draws, discount, states)
     spread = math.log(draws) + (0.0 if states is None else 2.0 * math.log(states))
@@ -33,7 +42,22 @@ def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
 
 
 def draws_needed(accuracy: Any, discount: Any, states: Any = None) -> int:
-    """The smallest number of policies for which `theorem_bound` is at most `accuracy`."""
+    """The smallest number of policies for which `theorem_bound` is at most `accuracy`.
+
+    Parameters
+    ----------
+    accuracy
+        The bound that is wanted.
+    discount
+        γ.
+    states
+        As for `theorem_bound`.
+
+    Returns
+    -------
+    int
+        K.
+    """
     if not isinstance(accuracy, int | float | np.floating) or not 1e-100 < accuracy < math.inf:
         raise InputError(f"accuracy must be a positive number; found {accuracy!r}.")
     _check(1, discount, states)

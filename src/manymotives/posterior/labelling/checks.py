@@ -34,7 +34,7 @@ def check_stored(posterior: Posterior) -> None:
             raise InputError(f"it has no attribute {word!r}")
     np.asarray(data.attrs["seed"], dtype=np.int64).item()
     if not all(isinstance(warning, str) for warning in posterior.warnings):
-        raise InputError("its warnings are no text")
+        raise InputError("its warnings are not text")
     available = posterior.environment.available
     sizes = {"task": len(posterior.tasks), "state": available.shape[0], "action": available.shape[1]}
     names = {word: json.loads(data.attrs[f"{word}s"]) for word in sizes}
@@ -91,14 +91,14 @@ def _check_variable(values: xr.DataArray, where: str, dims: Dims, sizes: dict[st
         array = array[:, :, ~np.isnan(array).all(axis=(0, 1))]
     wrong = np.isnan(array) if values.name in UNBOUNDED else ~np.isfinite(array)
     if wrong.any():
-        raise InputError(f"{where!r} has {wrong.sum():,} numbers that are none or infinite")
+        raise InputError(f"{where!r} has {wrong.sum():,} values that are nan or infinite")
 
 
 def _check_choices(posterior: Posterior) -> None:
     """Raise unless the choices are those that were counted; files of version 0.1 may hold the counts only."""
     counts = posterior.data["observed_data"].dataset["counts"].values
     if counts.dtype.kind not in "iu" or (counts < 0).any():
-        raise InputError("its counts of choices are no counts")
+        raise InputError("its counts of choices are not counts")
     if GROUP not in posterior.data.children:
         return
     found = posterior.demonstrations
