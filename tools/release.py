@@ -63,7 +63,8 @@ def release(root: Path, *, required: Sequence[str], tags: bool) -> None:
         say(written(root / "build" / "release.md", version, rows))
         (root / "dist").mkdir(exist_ok=True)
         for made in (wheel, sdist):
-            say(f"dist/{shutil.copy2(made, root / 'dist').name}")
+            shutil.copy2(made, root / "dist")
+            say(f"dist/{made.name}")
     if tags:
         run(["git", "tag", "--annotate", f"v{version}", "--message", f"manymotives {version}"], root)
         say(f"Tagged v{version}. Push it with: git push origin v{version}")

@@ -58,8 +58,8 @@ class ReferenceAttributes(AttributeTemplate):
 
     key = Reference
 
-    def generic_resolve(self, kind: Reference, name: str) -> types.Type | None:
-        return kind.fields[kind.index[name]] if name in kind.index else None
+    def generic_resolve(self, typ: Reference, attr: str) -> types.Type | None:  # type: ignore[override]
+        return typ.fields[typ.index[attr]] if attr in typ.index else None
 
 
 @lower_getattr_generic(Reference)

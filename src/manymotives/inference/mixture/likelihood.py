@@ -11,7 +11,7 @@ import numpy as np
 
 from manymotives.families import log_density_each
 from manymotives.inference.mcmc.evaluation import Evaluated, Evaluation
-from manymotives.inference.mcmc.proposals import proposal_log_likelihoods, proposal_workspace
+from manymotives.inference.mcmc.proposals import Proposals, proposal_log_likelihoods, proposal_workspace
 from manymotives.inference.mcmc.state import Data
 from manymotives.models import Target
 from manymotives.models.target import FIXED, log_choice_probabilities
@@ -122,7 +122,7 @@ class Likelihoods:
 
     # ---- workspaces --------------------------------------------------------------------------------------------
 
-    def _proposal_room(self) -> tuple[World, Data, tuple[np.ndarray, ...]]:
+    def _proposal_room(self) -> tuple[World, Data, Proposals]:
         target = self.target
         world = world_of(target.environment, AT_ONCE, self.layout.is_soft, by_inverses=False, **self.evaluation.options)
         known = target.fixed_temperature.copy(), target.fixed_lapse.copy()
