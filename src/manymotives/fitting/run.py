@@ -78,7 +78,7 @@ class Run:
         self.draws = made_up
         try:
             with np.errstate(all="ignore"):  # what is made up may overflow where what is drawn does not
-                self.posterior(Mixing(()))
+                self._checked(self._labelled(), Mixing(()))  # the order of motives depends on draws: not tried
         finally:
             self.draws = None
 
@@ -140,13 +140,17 @@ class Run:
             watched = self.kind.watched(self.draws, self.model, self.target, self.demonstrations)
             return mixing_by_parts(watched, progress)
         with progress.phase(LOOKING):
-            mixed = self.kind.mixing_of(self._labelled(), self.method)
+            data = self.kind.relabelled(self._labelled(), self.model, self.environment)
+            mixed = self.kind.mixing_of(data, self.method)
         return None if mixed is None or mixed.warnings else mixed
 
     def posterior(self, mixed: Mixing | None = None) -> Posterior:
         """All draws so far, labelled and checked; `mixed`: how well they have mixed, where that is known already."""
-        data = self._labelled()
-        mixed = mixed or self.kind.mixing_of(data, self.method)
+        data = self.kind.relabelled(self._labelled(), self.model, self.environment)
+        return self._checked(data, mixed or self.kind.mixing_of(data, self.method))
+
+    def _checked(self, data: xr.DataTree, mixed: Mixing | None) -> Posterior:
+        """Labelled draws with what is to be said of them."""
         if mixed is not None and not mixed.warnings:
             data.attrs["mixing"] = str(mixed)
             data.attrs["effective_draws"] = float(mixed.effective)
@@ -174,7 +178,7 @@ class Run:
         data.attrs["method"] = json.dumps(record_of(self.method))
         if self.start is not None and not getattr(self.draws, "includes_earlier", False):
             data = _joined(self.start.data, data)
-        return self.kind.relabelled(data, self.model, self.environment)
+        return data
 
     @property
     def _reads_order(self) -> bool:
