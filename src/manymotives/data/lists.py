@@ -10,7 +10,7 @@ from manymotives.errors import InputError
 
 
 def table_of_lists(
-    trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+    trajectories: Sequence[Sequence[Sequence[Any]]],
     tasks: Sequence[Label] | None,
     environments: Sequence[Label] | None,
 ) -> pd.DataFrame:
