@@ -176,7 +176,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         """The policy that is optimal for each task's posterior mean reward (task, state, action).
 
         With known transitions the value of a policy is linear in the reward, so this policy also maximises the expected
-        value; with a depth, that of so many steps, planned afresh at each. Inferred discounts are set to their means.
+        value; with a depth, that of `depth` steps, planned afresh at each. Inferred discounts are set to their means.
         With unknown transitions, it is the best policy found over draws of both; see `decisions`.
 
         Parameters
