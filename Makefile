@@ -1,6 +1,7 @@
 # make demo   a result in a minute or two: simulated subjects, what can be said of them, a report
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements*.txt
+# make release  a checked wheel and sdist in dist/, and a tag (DRY=1: without the tag): see CONTRIBUTING.md
 # make docs   the documentation site: open build/site/index.html
 # make losses  every baseline and model on one problem
 # make large  posteriors on a thousand to ten thousand states: an hour
@@ -22,10 +23,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 STAMP  := $(VENV)/.installed
+TOOLS  := build/tools
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo docs test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins clean
+.PHONY: demo docs test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins release clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -151,6 +153,15 @@ pins: $(STAMP)
 	$(BIN)/python -m pip install --quiet uv
 	$(PINS) --all-extras --output-file requirements-dev.txt
 	$(PINS) --extra build --constraint requirements-dev.txt --output-file requirements.txt
+
+# builds, checks, installs and tries the package outside the checkout; DRY=1 makes no tag; REQUIRE= does without missing Pythons
+REQUIRE ?= 3.11,3.12,3.13
+release: $(TOOLS)
+	$(TOOLS)/bin/python tools/release.py --require "$(REQUIRE)" $(if $(DRY),--dry-run)
+
+$(TOOLS):
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1" "uv>=0.5" || { rm -rf $@; exit 1; }
 
 clean:
 	rm -rf $(VENV) .venv-peer demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -90,6 +90,8 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"manymotives.{_HOME_OF[name]}"), name)
     elif name in (*MODULES, "errors"):
         found = import_module(f"manymotives.{name}")
+    elif name == "__version__":
+        found = import_module("manymotives.versions").MANYMOTIVES
     else:
         raise AttributeError(f"module 'manymotives' has no attribute {name!r}")
     globals()[name] = found

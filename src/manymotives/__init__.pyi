@@ -36,6 +36,7 @@ from manymotives.reporting import report
 from manymotives.scoring import score
 from manymotives.worlds import simulate
 
+__version__: str
 __all__ = [
     "HMC",
     "Beta",

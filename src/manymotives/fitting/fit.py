@@ -10,8 +10,8 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
-from manymotives.fitting.run import Run, methods_for
-from manymotives.inference import Method, Progress
+from manymotives.fitting.run import LABELLING, Run, methods_for
+from manymotives.inference import InParts, Method, Progress
 from manymotives.inference.diagnostics import Mixing
 from manymotives.io.netcdf import read_tree, unreadable
 from manymotives.io.records import from_record
@@ -63,30 +63,43 @@ def fit(
     Posterior
         Labelled draws, and what follows from them; of the kind that belongs to the model.
     """
+    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     run = Run(model, environment, demonstrations, method, seed=seed)
     if start is not None:
         run.resume(start)
-    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     run.compile(bar)
-    run.advance(run.method.draws, bar)
-    return run.posterior(_until_mixed(run, bar) if start is None else None)
+    if start is not None:
+        run.advance(run.method.draws, bar)
+        return run.posterior()
+    mixed = _until_mixed(run, bar)
+    with bar.phase(LABELLING):
+        return run.posterior(mixed)
 
 
 def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
-    """As many draws again, as long as the chains have not mixed, up to `max_rounds`; none where the run was stopped.
+    """Draws until the chains have mixed, as `run.looks` says, or until there are as many as a run may have.
 
-    How well they have mixed, if that is what it ended with.
+    How well they have mixed, if that is what it ended with; none where the run was stopped.
     """
-    for _ in range(getattr(run.method, "max_rounds", 1) - 1):
-        if not run.can_go_on:
-            return None
-        try:
-            mixed = run.mixed_so_far(progress)
-            if mixed is not None:
+    looks, made = run.looks, 0
+    with progress.of(0, "draws") as whole:
+        bar = InParts(whole)
+        while run.can_go_on and made < looks.last:
+            following = looks.after(made)
+            bar.expect(run.pieces(following))
+            try:
+                run.advance(following - made, bar)
+                made = following
+                if not run.can_go_on or made == looks.last:
+                    return None
+                mixed = run.mixed_so_far(bar)
+            except KeyboardInterrupt:
+                if run.draws is None:
+                    raise
+                run.stop("interrupted before the chains had mixed.")
+                return None
+            if mixed is not None and looks.is_enough(made, mixed.effective):
                 return mixed
-            run.advance(run.method.draws, progress)
-        except KeyboardInterrupt:
-            run.stop("interrupted before the chains had mixed.")
     return None
 
 

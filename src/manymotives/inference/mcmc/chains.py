@@ -26,6 +26,7 @@ from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
 from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws, workspaces_of
+from manymotives.inference.mcmc.watching import STARTING, note_and_phase
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.models.episodes import LARGEST, EpisodeCounts
@@ -73,11 +74,11 @@ def advance_chains(
             target = replace(target, episodes=None)
     warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
-    if state.arrays:
-        made = [kind.restored(kernel, target, state.arrays, k) for k in range(chains)]
-    else:  # other streams than those that simulate data
-        streams = np.random.SeedSequence(state.seed, spawn_key=(1,)).spawn(chains)
-        made = [kind(kernel, target, walk_size, stream) for stream in streams]
+    with progress.phase(STARTING):
+        if state.arrays:
+            made = [kind.restored(kernel, target, state.arrays, k) for k in range(chains)]
+        else:
+            made = [kind(kernel, target, walk_size, stream) for stream in streams_of(state.seed, chains)]
     interrupted = False
     total = chains * (warmup + draws)
     with (
@@ -94,7 +95,7 @@ def advance_chains(
                     if future.exception() is not None:
                         stop.set()
                 finished = sum(chain.done for chain in made)
-                report.update(finished, _note(made, report.outlook(finished, _seconds_each(made))))
+                report.update(finished, *note_and_phase(made, report, finished, chains * warmup))
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()
@@ -108,20 +109,6 @@ def advance_chains(
         warnings = (f"interrupted after {kept} of {draws} draws per chain.",)
     arrays = _stacked([chain.saved() for chain in made])
     return replace(state, arrays=arrays) if kept == draws else None, draws_of(made, kept, warnings)
-
-
-def _seconds_each(made: list["MarkovChain"]) -> float:
-    """What a draw takes when as many chains run as there are cores: from those that have begun; NaN before."""
-    known = [chain.seconds_each for chain in made if np.isfinite(chain.seconds_each)]
-    return float(np.mean(known)) / min(len(made), cores()) if known else float("nan")
-
-
-def _note(made: list["MarkovChain"], outlook: str) -> str:
-    """Whether chains warm up still, how long it takes, and what is accepted by those that have begun."""
-    known = [chain.recent_acceptance for chain in made if np.isfinite(chain.recent_acceptance)]
-    words = ["warming up"] if any(not chain.is_warm for chain in made) else []
-    words += [outlook] if outlook else []
-    return ", ".join(words + ([f"accepted {np.mean(known):.0%}"] if known else []))
 
 
 class MarkovChain:
@@ -392,6 +379,11 @@ def starting_point(
     gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
     chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)
     return hyper[0], tries[chosen, np.arange(num_tasks)], tries
+
+
+def streams_of(seed: int, chains: int) -> list[np.random.SeedSequence]:
+    """A random stream for each chain; others than those that simulate data."""
+    return np.random.SeedSequence(seed, spawn_key=(1,)).spawn(chains)
 
 
 def _stacked(saved: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
