@@ -1,5 +1,6 @@
 """From a table of choices to a posterior in a file."""
 
+import math
 import time
 from dataclasses import fields
 from enum import StrEnum
@@ -22,9 +23,8 @@ from manymotives.commands.motives import lines as lines_of_motives
 from manymotives.commands.outputs import announcer, check_out, left
 from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, fit_in_blocks
-from manymotives.fitting.compilation import SECONDS, is_compiled
 from manymotives.fitting.run import Run
-from manymotives.inference.progress import Progress, Quiet
+from manymotives.inference.progress import Progress, Quiet, announcement
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
@@ -257,17 +257,19 @@ def fit(
             "episode": episode,
             "step": step,
         }
-        inputs = read_inputs(
-            choices,
-            environment or (),
-            given,
-            discount=discount,
-            terminal=terminal or (),
-            coordinates=coordinates,
-            history=history,
-            plug_in=plug_in,
-            features=features,
-        )
+        progress = Quiet() if as_json else Progress()
+        with progress.phase(f"Reading {choices.name}"):
+            inputs = read_inputs(
+                choices,
+                environment or (),
+                given,
+                discount=discount,
+                terminal=terminal or (),
+                coordinates=coordinates,
+                history=history,
+                plug_in=plug_in,
+                features=features,
+            )
         if inputs.features is not None:
             chosen_model = made_of_features(chosen_model, inputs.features, on)
         warnings = warnings_of_features(chosen_model.reward, inputs.environment)
@@ -276,9 +278,8 @@ def fit(
             warnings += more
         _introduce(speaker, inputs, warnings)
         if dry_run:
-            seen = chosen_model.demonstrations_of(inputs.demonstrations)
-            bound = chosen_model.bind(inputs.dynamics, seen)  # what fit would refuse is refused here
-            chosen_method = inference.suited(chosen_method, bound)
+            run = Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed)  # or refused
+            chosen_method = run.method
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
             more_said = f"{depth_said(depth)}{switching_said(switches)}{mixture_said(shared)}"
@@ -286,18 +287,20 @@ def fit(
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
+            seconds, advice = run.forecast(progress)
+            if math.isfinite(seconds):
+                speaker.say(announcement(seconds, advice))
             speaker.say("Nothing was written (--dry-run).")
-            speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
+            ahead = {"seconds_ahead": round(seconds, 1) if math.isfinite(seconds) else None}
+            speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method), **ahead})
             return
-        if isinstance(chosen_method, inference.HMC) and not is_compiled():
-            speaker.say(f"Compiling, once: about {SECONDS} s.")
         began = time.monotonic()
         posterior = fit_in_blocks(
             Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed),
             target,
             resume=resume and not force,
             every=checkpoint,
-            progress=Quiet() if as_json else Progress(),
+            progress=progress,
             on_checkpoint=None if as_json or Console(stderr=True).is_terminal else announcer(target),
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)

@@ -12,21 +12,23 @@ from manymotives.posterior.effects import has_effects
 
 
 def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
-    """`posterior.contrast` of every covariate, one after the other, with a column `contrast` that names the two values.
+    """The results of `posterior.contrast` for every covariate in one table, whose column `contrast` names the two
+    values.
 
-    Factors: every level against the first. Numbers: one standard deviation above their mean against the mean.
+    Each level of a factor is compared with the first; for a numeric covariate, one standard deviation above its mean is
+    compared with the mean.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     level
         Probability of the intervals.
 
     Returns
     -------
     DataFrame
-        Tidy, with a row for each contrast and quantity.
+        A tidy table, with a row for each contrast and quantity.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(

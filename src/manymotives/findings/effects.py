@@ -19,23 +19,24 @@ SPREAD = "spread of "
 
 
 def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Effects of covariates, surest first, and spreads of levels; both as `posterior.effects()` has them.
+    """Effects of covariates, the most certain first, and standard deviations between members of levels, as in
+    `posterior.effects()`.
 
-    Effects have one more column, `regression`: least squares of tasks' posterior means on the same columns of the
-    design, in the parameter's own coordinate. NaN where rewards have none (Dirichlet rewards are known up to a
-    constant in their logarithms).
+    Effects have one more column, `regression`: the least-squares coefficients of tasks' posterior means on the same
+    columns of the design, in the parameter's own coordinate. It is NaN for Dirichlet rewards, whose logarithms are
+    identified only up to a constant.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     level
         Probability of the intervals.
 
     Returns
     -------
     tuple of DataFrame
-        Effects, and spreads of levels.
+        Effects, and standard deviations between members of levels.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
@@ -53,17 +54,17 @@ def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.Da
 
 
 def effect_target(row: Any) -> str:
-    """What an effect is on: a feature, a state (and an action), or a parameter.
+    """What a row of the table of effects is about: a feature, a state (and an action), or a parameter.
 
     Parameters
     ----------
     row
-        Of the table of effects.
+        A row of the table of effects.
 
     Returns
     -------
     str
-        Its name.
+        The name of the feature, state or parameter.
     """
     cells = {key: level_name(row[key]) for key in CELLS if key in row and pd.notna(row[key])}
     if "feature" in cells and not isinstance(row["feature"], str):

@@ -24,7 +24,7 @@ COMPARED = 100  # tasks compared with each other, those with the most choices
 
 @dataclass(frozen=True, eq=False)
 class FeatureWeights:
-    """Weights of features [who, features], with 95 % intervals, and how those of tasks differ."""
+    """Weights of features [who, features] with 95 % intervals, and their differences between tasks."""
 
     features: tuple[str, ...]
     who: tuple[str, ...]  # the tasks, or "everybody"
@@ -91,14 +91,14 @@ class FeatureWeights:
 
 
 def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
-    """What at most so many draws say of the weights of features.
+    """The weights of features, of the population and of each task.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     draws
-        At most so many, evenly spaced.
+        The largest number of draws to use, evenly spaced.
 
     Returns
     -------

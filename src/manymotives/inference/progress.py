@@ -2,23 +2,26 @@
 
 import math
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+SOON = 1.25  # seconds after which what is being done is named: a bar appears, or a line where there is none
 BETWEEN = 30.0  # seconds from one line in a log to the next
 ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
 ADVICE = (
-    "To shorten it, use rewards made of a few features, such as GaussianReward(features=...), instead of one for "
-    "each state; fewer states; or method=EmpiricalBayes() for an approximation."
+    "To shorten it, use rewards made of a few features, GaussianReward(features=...) or fit --features, instead of one "
+    "for each state; fewer states; or EmpiricalBayes(), fit --method empirical-bayes, for an approximation in minutes."
 )
+ADVICE_ON_PAIRS = 'Rewards on states, on="state" or fit --on states, are fewer than those on pairs.'
 
 
 @dataclass
@@ -47,9 +50,34 @@ class Progress:
             yield Report(bar, task, unit, time.monotonic(), speaks=self.shown)
         sys.stderr.flush()
 
-    def separate(self) -> "Progress":
-        """Where work is reported that is not part of the run itself."""
-        return self
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Work that is not counted piece by piece: named where somebody can read it, if it lasts."""
+        if not self.shown:
+            yield
+            return
+        console = Console(stderr=True)
+        status = console.status(name) if console.is_terminal or console.is_jupyter else None
+        with _if_it_lasts(lambda: _print(console, f"{name} …") if status is None else status.start()):
+            yield
+        if status is not None:
+            status.stop()
+
+
+@contextmanager
+def _if_it_lasts(speak: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(SOON, speak)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # or it could still speak
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Logged(Progress):
@@ -67,7 +95,11 @@ class Quiet(Progress):
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
         with Progress(False).of(total, unit) as report:
-            yield replace(report, speaks=self.shown)
+            yield replace(report, speaks=self.shown, names_phases=False)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        yield
 
 
 class InParts(Progress):
@@ -79,11 +111,15 @@ class InParts(Progress):
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
+        if self.whole.before == self.whole.begun:  # what came before the first piece, compilation, is no part of a rate
+            self.whole.begin = time.monotonic()
         yield self.whole
         self.whole = replace(self.whole, before=self.whole.before + total)
 
-    def separate(self) -> Progress:
-        return Progress(False)
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        with _if_it_lasts(lambda: self.whole.name(name)):
+            yield
 
     def expect(self, total: int) -> None:
         """So much there will be, all in all, as far as one knows."""
@@ -102,17 +138,31 @@ class Report:
     begun: int = 0  # pieces done before `begin`
     speaks: bool = False  # whether a long run is announced in words
     has_spoken: bool = False
+    names_phases: bool = True  # whether phases are named by lines where there is no bar
+    phases: dict[str, float] = field(default_factory=dict)  # when each was first seen, or is to be named again
 
-    def update(self, done: int, note: str = "") -> None:
-        """So much is done."""
+    def update(self, done: int, note: str = "", phase: str = "") -> None:
+        """So much is done; `phase`: what is being done now."""
         elapsed, made = time.monotonic() - self.begin, self.before + done
         rate = f"{(made - self.begun) / elapsed:,.0f} {self.unit}/s" if made > self.begun else ""
-        self.bar.update(self.task, completed=made, rate=rate, note=note, visible=elapsed > 1.0)  # type: ignore[arg-type]
+        shown = {"completed": made, "rate": rate, "note": note, "visible": elapsed > 1.0}
+        self.bar.update(self.task, description=phase or self.unit, **shown)  # type: ignore[arg-type]
+        if phase and self.bar.disable and time.monotonic() > self.phases.setdefault(phase, time.monotonic() + SOON):
+            self.name(phase, note)
 
-    def outlook(self, done: int, seconds_each: float) -> str:
+    def name(self, phase: str, note: str = "") -> None:
+        """Say what is being done: in the bar, or where there is none, by a line."""
+        self.phases[phase] = time.monotonic() + BETWEEN
+        if not self.bar.disable:
+            self.bar.update(self.task, description=phase, visible=True)  # type: ignore[arg-type]
+        elif self.speaks and self.names_phases:
+            _print(self.bar.console, f"{phase}: {note}." if note else f"{phase} …")
+
+    def outlook(self, done: int, seconds_each: float, until: int | None = None, advice: str = ADVICE) -> str:
         """How much is done and how long the rest takes, in words; NaN seconds: not known before the first is done.
 
-        A long run is announced once: where there is no bar, by a line; with advice, where it is very long.
+        `until`: of how many pieces that is said, if not of all. A long run is announced once: where there is no bar, by
+        a line; with advice, where it is very long.
         """
         total = next(task.total for task in self.bar.tasks if task.id == self.task) or 0
         made = self.before + done - self.begun
@@ -123,9 +173,16 @@ class Report:
             return ""
         if self.speaks and not self.has_spoken and left > (ANNOUNCED if self.bar.disable else LONG):
             self.has_spoken = True
-            line = f"This will take about {in_words(left)}."
-            self.bar.console.print(f"{line} {ADVICE}" if left > LONG else line, highlight=False, soft_wrap=True)
+            _print(self.bar.console, announcement(left, advice))
+        if until is not None:
+            total, left = until, (until - self.before - done) * seconds_each
         return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
+
+
+def announcement(seconds: float, advice: str = ADVICE) -> str:
+    """How long a run takes, and what to do instead where that is very long."""
+    line = f"This will take about {in_words(seconds)}, or longer if the chains mix slowly."
+    return f"{line} {advice}" if seconds > LONG else line
 
 
 def in_words(seconds: float) -> str:
@@ -142,11 +199,11 @@ class Lines(Report):
     total: int = 0
     last: float = 0.0  # when something was said, in seconds since the beginning
 
-    def update(self, done: int, note: str = "") -> None:
+    def update(self, done: int, note: str = "", phase: str = "") -> None:
         elapsed = time.monotonic() - self.begin
         if elapsed - self.last < BETWEEN or not 0 < done < self.total:
             return
         self.last = elapsed
         left = elapsed * (self.total - done) / done
         text = f"{done:,} of {self.total:,} {self.unit}, about {left:,.0f} s left{f'; {note}' if note else ''}"
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+        _print(Console(stderr=True), text)

@@ -23,19 +23,20 @@ ACROSS = 4  # panels side by side
 def feature_weights(
     posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: ArrayLike | None = None
 ) -> Figure:
-    """What each feature is worth: one panel a feature, the population's mean on top, then every task; 95 % intervals.
+    """Weights of features, with 95 % intervals: one panel per feature, with the population's mean on top and then every
+    task.
 
-    Grey is the prior. Of one task, or of everybody pooled, there is one panel with a row for each feature. Where the
+    The prior is grey. For a single task, or if tasks are pooled, there is one panel with a row for each feature. If the
     inverse temperature is inferred, weights are multiplied by it (see `mm.findings.feature_weights`).
 
     Parameters
     ----------
     posterior
-        Of a model whose rewards are made of features, or what `mm.findings.feature_weights` made of it.
+        A posterior of a model whose rewards are made of features, or the result of `mm.findings.feature_weights`.
     tasks
-        Which tasks to draw, by name; otherwise the first sixty.
+        Names of the tasks to draw; by default, the first sixty.
     truth
-        True weights [task, feature], where they are known: diamonds.
+        True weights [task, feature] if they are known, shown as diamonds.
 
     Returns
     -------
