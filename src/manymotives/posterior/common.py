@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats import summary as described_by_arviz
 
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
@@ -30,8 +29,7 @@ from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
 from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
-from manymotives.posterior.summary import Summary, listed_in_summary
-from manymotives.posterior.tables import in_one_order
+from manymotives.posterior.summary import Summary, summary_table
 from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, unidentified
 from manymotives.posterior.what_if import WhatIf
@@ -329,21 +327,22 @@ class Posterior(WhatIf, PlannedDraws, ABC):
             raise InputError("the rewards of this model are not made of features: its tables are about states.")
         return "feature" if self.has_features and not about_states else "state"
 
-    def summary(self) -> Summary:
+    def summary(self, *, level: float = 0.95) -> Summary:
         """All parameters except rewards, with effective sample sizes and (of several chains) R-hat, under the warnings.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals, whose tails are equal: at 0.95, columns `eti95_lb` and `eti95_ub`.
 
         Returns
         -------
         Summary
             A table that prints itself, with the warnings on top.
         """
-        drawn = self.data["posterior"].dataset
-        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
-        shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
-        with np.errstate(all="ignore"):  # of what does not vary
-            frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
-        return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1; found {level!r}.")
+        return Summary(self, summary_table(self, level))
 
     # ---- files ---------------------------------------------------------------------------------------------
 
