@@ -255,7 +255,7 @@ def fit(
             "episode": episode,
             "step": step,
         }
-        progress = Quiet() if as_json else Progress()
+        progress = (Quiet if as_json else Progress)(on_command_line=True)
         with progress.phase(f"Reading {choices.name}"):
             inputs = read_inputs(
                 choices,
@@ -287,7 +287,7 @@ def fit(
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
             seconds, advice = run.forecast(progress)
             if math.isfinite(seconds):
-                speaker.say(announcement(seconds, advice))
+                speaker.say(announcement(seconds, advice.on_command_line, run.looks.next_of_several))
             speaker.say("Nothing was written (--dry-run).")
             ahead = {"seconds_ahead": round(seconds, 1) if math.isfinite(seconds) else None}
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method), **ahead})
