@@ -64,6 +64,8 @@ def fitted(tables, asked):
     formulas = ["--formula", "reward ~ condition + age + (1 | cage)", "--formula", "light ~ age"]
     result = fit(tables, *asked, *formulas, "--effect-scale", 0.5, *QUICK, "--out", out)
     assert result.exit_code == 0, result.output
+    assert re.search(r"^  m0: wants most (food|light|\w+ or \w+ \(too close to tell\))$", result.output, re.MULTILINE)
+    assert re.search(r"^  (effect of age on light: [+-]|no effect of age is clear$)", result.output, re.MULTILINE)
     return out
 
 
@@ -92,9 +94,10 @@ def test_a_run_goes_on_with_the_same_formulas_only(tables, asked):
 def test_a_dry_run_says_the_formula(tables, asked):
     result = fit(tables, *asked, "--formula", "condition + age", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "('food', 'light'), whose population depends on covariates ('condition', 'age': condition + age)," in (
-        result.output
-    )
+    assert "('food', 'light'), whose population depends on covariates (" in result.output
+    assert "covariates ('condition' (reference: control), 'age': condition + age)," in result.output
+    other = fit(tables, *asked, "--formula", "C(condition, 'control') + C(cage)", "--dry-run")
+    assert "'condition' (reference: control), 'cage' (reference: a):" in other.output, other.output
 
 
 def test_what_covariates_need(tables, asked):

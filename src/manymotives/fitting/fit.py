@@ -89,7 +89,7 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
         bar = InParts(whole)
         while run.can_go_on and made < looks.last:
             following = looks.after(made)
-            bar.expect(run.pieces(following))
+            bar.expect(run.pieces(following), following if following < looks.last else None)
             try:
                 run.advance(following - made, bar)
                 made = following
