@@ -2,6 +2,7 @@
 # make test   the tests                   make check  format, lint, types, architecture
 # make bench  speed against peers         make pins   recompute requirements*.txt
 # make release  a checked wheel and sdist in dist/, and a tag (DRY=1: without the tag): see CONTRIBUTING.md
+# make coverage  branch coverage of src: half an hour    make test-lowest  tests with the oldest versions of dependencies
 # make docs   the documentation site: open build/site/index.html
 # make losses  every baseline and model on one problem
 # make large  posteriors on a thousand to ten thousand states: an hour
@@ -27,7 +28,7 @@ TOOLS  := build/tools
 # without bytecode, which Python makes as it needs it: of all the modules there, few are ever used
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo docs test test-times test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins release clean
+.PHONY: demo docs test test-times test-lowest coverage test-long fuzz zoo mixing calibrate-hmc calibrate-large reproduce check format bench large losses covariates environments counterfactuals design mice buses likelihood switching motives labyrinth calibrate pins release clean
 
 demo: $(READY)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/manymotives demo --out demo
@@ -44,6 +45,17 @@ test-times: $(STAMP)
 	mkdir -p build
 	-$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --junitxml build/tests.xml
 	$(BIN)/python tests/times_by_file.py build/tests.xml
+
+# branch coverage of src, as a page in build/coverage/html; loops count as covered by tests that run them as plain Python, slowly
+PLAIN ?= $(addprefix tests/test_,families.py choice.py hidden_markov.py planning_exact.py updates.py factors.py interweaving.py \
+  collapsed.py depth.py)
+coverage: $(STAMP)
+	rm -rf build/coverage && mkdir -p build/coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest $(PLAIN)
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet --directory build/coverage/html --fail-under 0
+	$(BIN)/python -m coverage report --skip-covered
 
 test-long: $(STAMP)
 	CHECK_ALL_TYPES=1 $(BIN)/python -m pytest -n 2 -m long
@@ -154,9 +166,25 @@ pins: $(STAMP)
 	$(PINS) --all-extras --output-file requirements-dev.txt
 	$(PINS) --extra build --constraint requirements-dev.txt --output-file requirements.txt
 
+# the oldest versions that pyproject.toml allows, and tests that use each of them; LOWEST_TESTS= for others
+LOWEST       := build/lowest
+LOWEST_TESTS ?= $(addprefix tests/test_,fit.py archive.py formulas.py environment_tables.py demonstrations_frames.py gymnasium.py \
+  families.py findings.py report.py jit.py many_chains.py planning_exact.py cli.py execution.py effects_use.py)
+# old packages use what newer ones deprecate
+WARN_OF_AGE  := DeprecationWarning PendingDeprecationWarning FutureWarning
+test-lowest: $(LOWEST)/.installed
+	NUMBA_CACHE_DIR=$(LOWEST)/compiled PYTHONPATH=src:. $(LOWEST)/bin/python -m pytest $(addprefix -W default::,$(WARN_OF_AGE)) $(LOWEST_TESTS)
+
+$(LOWEST)/.installed: pyproject.toml | $(TOOLS)
+	$(TOOLS)/bin/uv venv --quiet --clear --python $(PYTHON) $(LOWEST)
+	$(TOOLS)/bin/uv pip compile --quiet --resolution lowest-direct --python $(LOWEST)/bin/python --extra test --no-header \
+	  --output-file $(LOWEST)/requirements.txt pyproject.toml
+	$(TOOLS)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --requirement $(LOWEST)/requirements.txt
+	touch $@
+
 # builds, checks, installs and tries the package outside the checkout; DRY=1 makes no tag; REQUIRE= does without missing Pythons
 REQUIRE ?= 3.11,3.12,3.13
-release: $(TOOLS)
+release: | $(TOOLS)
 	$(TOOLS)/bin/python tools/release.py --require "$(REQUIRE)" $(if $(DRY),--dry-run)
 
 $(TOOLS):

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import jax
 import matplotlib
+import numba
 import pytest
 from jaxtyping import install_import_hook
+
+import plain_kernels
 
 matplotlib.use("Agg")
 jax.config.update("jax_enable_x64", True)
@@ -33,6 +36,8 @@ def _module_names() -> list[str]:
     ]
 
 
+if numba.config.DISABLE_JIT:
+    plain_kernels.install(Path(importlib.util.find_spec("manymotives").origin).parent)
 install_import_hook(_module_names(), "checked_types.checked")
 
 

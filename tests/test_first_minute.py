@@ -109,6 +109,14 @@ def test_the_quick_rhat_is_that_of_arviz():
     assert largest_rhat(drawn) == pytest.approx(largest, rel=1e-12)
 
 
+def test_pooled_chains_that_have_not_mixed_come_with_the_reason():
+    method = mm.HMC(chains=2, draws=10, warmup=5, thin=1, max_rounds=1)
+    for reward, expected in ((mm.GaussianReward(), True), (mm.GaussianReward(mean=0.0, scale=1.0), False)):
+        model = mm.RewardPolicyModel(reward, mm.Softmax(1.0), mm.Pooled())
+        said = mm.fit(model, CORRIDOR, DATA, method, progress=False).warnings
+        assert any("Give the reward a fixed prior" in each for each in said) == expected
+
+
 # ---- it is not lost at its end -------------------------------------------------------------------------------------
 
 
@@ -197,13 +205,14 @@ def test_quiet_phases_short_ones_and_hidden_ones_are_not_named(monkeypatch, caps
 
 
 def test_hours_are_announced_with_what_to_do_instead():
-    said = announcement(
-        7200.0, advice(mm.RewardPolicyModel(mm.DirichletReward(on="state_action")).bind(CORRIDOR, DATA))
-    )
-    for words in ("about 2 h", "longer if the chains mix slowly", "features", "--on states", "empirical-bayes"):
+    pairs = advice(mm.RewardPolicyModel(mm.DirichletReward(on="state_action")).bind(CORRIDOR, DATA)).on_command_line
+    said = announcement(7200.0, pairs, 150)
+    for words in ("about 2 h for the first 150 draws", "longer if the chains have not mixed", "--features"):
         assert words in said
-    assert "--on" not in announcement(7200.0, advice(KNOWN.bind(CORRIDOR, DATA)))
-    assert "features" not in announcement(100.0)
+    for words in ("--on states", "--method empirical-bayes"):
+        assert words in said
+    assert "--on" not in announcement(7200.0, advice(KNOWN.bind(CORRIDOR, DATA)).on_command_line)
+    assert announcement(100.0, pairs) == "This will take about 2 min."
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
@@ -220,6 +229,7 @@ def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, tmp_
     if words:
         assert json.loads(result.stdout)["seconds_ahead"] > 3600
     else:
-        assert " h, or longer" in result.output
-        for advised in ("features", "empirical-bayes"):
+        assert " h for the first 150 draws per chain, and longer if" in result.output
+        assert "GaussianReward(" not in result.output
+        for advised in ("--features", "--method empirical-bayes"):
             assert advised in result.output

@@ -171,7 +171,7 @@ class Demonstrations:
     @classmethod
     def from_lists(
         cls,
-        trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+        trajectories: Sequence[Sequence[Sequence[Any]]],
         environment: Environment | Mapping[Any, Environment] | None = None,
         *,
         tasks: Sequence[Label] | None = None,

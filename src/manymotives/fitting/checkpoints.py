@@ -72,7 +72,7 @@ def fit_in_blocks(
         bar = InParts(whole, begun)
         while True:
             wanted = looks.after(done)
-            bar.expect(run.pieces(wanted))
+            bar.expect(run.pieces(wanted), wanted if wanted < looks.last else None)
             block = _block(method, wanted - done, clock)
             before = run.state, run.draws
             try:

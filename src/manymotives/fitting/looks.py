@@ -40,6 +40,11 @@ class Looks:
         return cls(tuple(points), TO_SPARE * EFFECTIVE)
 
     @property
+    def next_of_several(self) -> int | None:
+        """Draws before the first look, if more may follow it."""
+        return self.points[0] if len(self.points) > 1 else None
+
+    @property
     def last(self) -> int:
         return self.points[-1]
 

@@ -17,6 +17,7 @@ from manymotives.inference import HMC, Method, Progress, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
 from manymotives.inference.mcmc.watching import advice
+from manymotives.inference.progress import Advice
 from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
@@ -27,6 +28,11 @@ from manymotives.posterior.labelling.common import names_of, tree_of
 # what takes time beside draws
 LOOKING, LABELLING = "Looking whether the chains have mixed", "Labelling the draws"
 FORECASTING = "Timing the first gradients"
+ONE_REWARD = (
+    "under Pooled() there is one reward, which cannot inform the mean and scale of a population, and inferring them "
+    "slows mixing. Give the reward a fixed prior, such as GaussianReward(mean=0.0, scale=1.0) or "
+    "DirichletReward(concentration=1.0).",
+)
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 
@@ -100,10 +106,10 @@ class Run:
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 
-    def forecast(self, progress: Progress) -> tuple[float, str]:
+    def forecast(self, progress: Progress) -> tuple[float, Advice]:
         """About how many seconds it takes until the first look at the chains, or NaN; and what would take less."""
         if not isinstance(self.method, HMC):
-            return float("nan"), ""
+            return float("nan"), Advice()
         self.compile(progress)
         with progress.phase(FORECASTING):
             seconds = self.method.seconds_ahead(self.target, self.seed, self.looks.points[0])
@@ -158,6 +164,7 @@ class Run:
         said = (
             *self.draws.warnings,
             *(mixed.warnings if mixed else ()),
+            *(ONE_REWARD if mixed and mixed.warnings and self._infers_population_of_one else ()),
             *(self.belief.warnings if self.belief else ()),
             *self.environment.warnings,
             *(self.environment.unvisited(visits) if isinstance(self.environment, Environments) else ()),
@@ -179,6 +186,11 @@ class Run:
         if self.start is not None and not getattr(self.draws, "includes_earlier", False):
             data = _joined(self.start.data, data)
         return data
+
+    @property
+    def _infers_population_of_one(self) -> bool:
+        """Whether hyperparameters are inferred from one reward."""
+        return self.model.is_pooled and getattr(self.target, "num_hyper", 0) > 0
 
     @property
     def _reads_order(self) -> bool:

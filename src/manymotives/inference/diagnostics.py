@@ -19,6 +19,7 @@ TASKS_AT_A_TIME = 100
 MANY_CHAINS, SUPERCHAINS = 64, 16
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 UNIDENTIFIED = 0.9  # of the standard deviation before the data
+UPPER = 0.95  # quantile of a spread that is said to be its upper end
 NEAR_ZERO = 0.05  # prior probability of what counts as a spread of zero
 
 
@@ -230,27 +231,32 @@ def discount_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
 
 
 def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
-    """What subjects do not differ in, as far as choices show: scales of a population that are more probably near zero.
+    """What choices do not show subjects to differ in: scales of a population that are more probably near zero.
 
     Near zero is below the prior's quantile of NEAR_ZERO. Where the posterior has more probability there than the prior
-    had, the data speak for no spread (the Savage–Dickey ratio of a scale of zero is above 1).
+    had, the Savage–Dickey ratio of a scale of zero is above 1. That is often no evidence that subjects are alike, so
+    the upper end of the scale's posterior is said as well.
     """
     alike: list[str] = []
+    largest = 0.0
     for name, what in (("reward_scale", ""), ("inverse_temperature_scale", "the inverse temperature")):
         if name not in drawn or "task" in drawn[name].dims:
             continue
         limit = prior[name].quantile(NEAR_ZERO, ("chain", "draw"), skipna=False)
         near = (drawn[name] < limit).mean(("chain", "draw"))
         stacked = near.where(limit.notnull()).stack(cell=near.dims) if near.dims else near.expand_dims("cell")
+        upper = np.atleast_1d(drawn[name].quantile(UPPER, ("chain", "draw"), skipna=False).values).ravel()
         for cell in np.flatnonzero(stacked.values > NEAR_ZERO):
             label = stacked["cell"].values[cell] if near.dims else ()
             named = ", ".join(str(part) for part in (label if isinstance(label, tuple) else (label,)))
             alike.append(what or (f"the reward of {named!r}" if named else "rewards"))
+            largest = max(largest, float(upper[cell]))
     if not alike:
         return ()
     return (
-        f"no difference between subjects was found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a "
-        "spread of nearly zero is more probable than under the prior.",
+        f"the data do not show whether subjects differ in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: "
+        f"their standard deviation{'s' if len(alike) > 1 else ''} in the population may be nearly zero, or up to "
+        f"{largest:.2g} (95 % quantile).",
     )
 
 

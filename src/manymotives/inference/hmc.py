@@ -25,34 +25,37 @@ SHORT_WARMUP = 150
 
 @dataclass(frozen=True)
 class HMC(Recorded):
-    """Hamiltonian trajectories of tasks given their population, and of populations with their tasks (non-centred).
+    """Hamiltonian Monte Carlo for tasks given their population, and for populations with their tasks (non-centred).
 
-    In between, hyperparameters are drawn from their conditional distributions, and rewards are proposed from the prior
-    and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards or spread
-    ones). What was tried instead, and how fast: docs/decisions/0007. Gaussian rewards of more than 100 coordinates, or
-    of more than 8 in more than 500 states, move around a Laplace approximation instead: docs/decisions/0019.
+    Between trajectories, hyperparameters are drawn from their conditional distributions, and rewards are proposed from
+    the prior and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards
+    or diffuse ones). Alternatives and their speed are in docs/decisions/0007. Gaussian rewards of more than 100
+    coordinates, or of more than 8 in more than 500 states, are sampled around a Laplace approximation instead:
+    docs/decisions/0019.
 
     Parameters
     ----------
     chains, draws
-        `draws` of each chain are kept from each round. Four chains, so that their disagreement can be seen (R-hat).
-        None: `fit` looks at the chains several times in a round and stops as soon as they have mixed; a round is 250,
-        or 125 around a Laplace approximation, where every draw is dear and nearly independent.
+        The number of chains, and of draws that are kept from each chain in each round. With four chains R-hat can
+        detect disagreement. If `draws` is None, `fit` checks the chains several times in a round and stops as soon as
+        they have mixed; a round is 250 draws, or 125 around a Laplace approximation, where draws are expensive and
+        nearly independent.
     warmup
-        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed. None: 150;
-        250 where transitions, switching motives, effects of covariates or more than 100 coordinates are inferred too.
+        The number of earlier draws, during which step sizes and mass matrices are adapted; they are fixed afterwards.
+        If None, 150; or 250 if transitions, switching motives, effects of covariates or more than 100 coordinates are
+        inferred too.
     thin
-        Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one around a Laplace
-        approximation.
+        The number of sweeps per draw. If None, four, because a sweep is cheap and successive sweeps are correlated; one
+        around a Laplace approximation.
     max_rounds
-        `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
-        in its bulk and in its tails; at most this many. Where `draws` is None, it looks after 150 draws and after each
-        50 more (later, after an eighth more), and stops when that holds at two looks in a row.
+        The largest number of rounds. `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every
+        quantity has 400 effective draws, in its bulk and in its tails. If `draws` is None, it checks after 150 draws
+        and after every 50 more (later, after an eighth more), and stops when two successive checks succeed.
     device
-        None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
-        there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
-        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. Large environments are swept there. These chains
-        cannot go on, so `max_rounds` is not read.
+        If None, compiled chains, each in a thread of this machine. With "gpu", "cpu" or a device of JAX, all chains run
+        at once there, in float64; meant for hundreds or thousands of chains, warmed up together and then short, such as
+        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. Large environments are planned there by sweeps.
+        These chains cannot be continued, so `max_rounds` is ignored.
     """
 
     chains: int = 4

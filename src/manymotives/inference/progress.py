@@ -17,11 +17,15 @@ BETWEEN = 30.0  # seconds from one line in a log to the next
 ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
-ADVICE = (
-    "To shorten it, use rewards made of a few features, GaussianReward(features=...) or fit --features, instead of one "
-    "for each state; fewer states; or EmpiricalBayes(), fit --method empirical-bayes, for an approximation in minutes."
-)
-ADVICE_ON_PAIRS = 'Rewards on states, on="state" or fit --on states, are fewer than those on pairs.'
+WRONG = 3.0  # by what factor the first forecast must have been wrong to be corrected
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would make a run shorter, in the terms of Python and in those of the command line."""
+
+    in_python: str = ""
+    on_command_line: str = ""
 
 
 @dataclass
@@ -29,6 +33,7 @@ class Progress:
     """Where a run reports what it has done; shown only if it lasts, and only where somebody can watch."""
 
     shown: bool = True
+    on_command_line: bool = False  # whether advice is in the terms of the command line
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
@@ -47,7 +52,7 @@ class Progress:
         )
         with Bar(*columns, console=console, transient=True, disable=not visible, refresh_per_second=4) as bar:
             task = bar.add_task(unit, total=total, rate="", note="", visible=False)
-            yield Report(bar, task, unit, time.monotonic(), speaks=self.shown)
+            yield Report(bar, task, unit, time.monotonic(), self.on_command_line, speaks=self.shown)
         sys.stderr.flush()
 
     @contextmanager
@@ -66,14 +71,22 @@ class Progress:
 
 @contextmanager
 def _if_it_lasts(speak: Callable[[], None]) -> Iterator[None]:
-    timer = threading.Timer(SOON, speak)
-    timer.daemon = True
-    timer.start()
+    """Speak soon, and again now and then, while something lasts."""
+    ended = threading.Event()
+
+    def keep_speaking() -> None:
+        pause = SOON
+        while not ended.wait(pause):
+            speak()
+            pause = BETWEEN
+
+    speaker = threading.Thread(target=keep_speaking, daemon=True)
+    speaker.start()
     try:
         yield
     finally:
-        timer.cancel()
-        timer.join()  # or it could still speak
+        ended.set()
+        speaker.join()  # or it could still speak
 
 
 def _print(console: Console, text: str) -> None:
@@ -94,7 +107,7 @@ class Quiet(Progress):
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
-        with Progress(False).of(total, unit) as report:
+        with Progress(False, self.on_command_line).of(total, unit) as report:
             yield replace(report, speaks=self.shown, names_phases=False)
 
     @contextmanager
@@ -106,7 +119,7 @@ class InParts(Progress):
     """One bar for several runs, each a part of the whole: what one does comes on top of what those before it did."""
 
     def __init__(self, whole: "Report", before: int = 0) -> None:
-        super().__init__(whole.bar.disable is False)
+        super().__init__(whole.bar.disable is False, whole.on_command_line)
         self.whole = replace(whole, before=before, begun=before)
 
     @contextmanager
@@ -118,11 +131,16 @@ class InParts(Progress):
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        with _if_it_lasts(lambda: self.whole.name(name)):
+        def speak() -> None:
+            if self.whole.phases.get(name, 0.0) < time.monotonic() + BETWEEN - 1.0:  # not named a moment ago
+                self.whole.name(name)
+
+        with _if_it_lasts(speak):
             yield
 
-    def expect(self, total: int) -> None:
-        """So much there will be, all in all, as far as one knows."""
+    def expect(self, total: int, first_draws: int | None = None) -> None:
+        """So much there will be, all in all, as far as one knows: so many draws per chain, if there may be more."""
+        self.whole.first_draws = first_draws
         self.whole.bar.update(self.whole.task, total=total)  # type: ignore[arg-type]
 
 
@@ -134,10 +152,13 @@ class Report:
     task: int
     unit: str
     begin: float
+    on_command_line: bool = False
     before: int = 0  # pieces of earlier parts
     begun: int = 0  # pieces done before `begin`
     speaks: bool = False  # whether a long run is announced in words
-    has_spoken: bool = False
+    announced: float | None = None  # seconds that a long run was said to take in all
+    is_measured: bool = False  # whether that was measured, or need not be corrected
+    first_draws: int | None = None  # per chain, that the outlook is about, if there may be more
     names_phases: bool = True  # whether phases are named by lines where there is no bar
     phases: dict[str, float] = field(default_factory=dict)  # when each was first seen, or is to be named again
 
@@ -147,8 +168,21 @@ class Report:
         rate = f"{(made - self.begun) / elapsed:,.0f} {self.unit}/s" if made > self.begun else ""
         shown = {"completed": made, "rate": rate, "note": note, "visible": elapsed > 1.0}
         self.bar.update(self.task, description=phase or self.unit, **shown)  # type: ignore[arg-type]
+        if not phase and self.bar.disable:
+            self._count(made)
         if phase and self.bar.disable and time.monotonic() > self.phases.setdefault(phase, time.monotonic() + SOON):
             self.name(phase, note)
+
+    def _count(self, made: int) -> None:
+        """A line now and then on how many pieces are done, where there is neither a bar nor a phase to name."""
+        total = self._total
+        if time.monotonic() > self.phases.setdefault("", self.begin + BETWEEN) and self.speaks and self.names_phases:
+            self.phases[""] = time.monotonic() + BETWEEN
+            _print(self.bar.console, f"{made:,} of {total:,.0f} {self.unit}")
+
+    @property
+    def _total(self) -> float:
+        return next(task.total for task in self.bar.tasks if task.id == self.task) or 0
 
     def name(self, phase: str, note: str = "") -> None:
         """Say what is being done: in the bar, or where there is none, by a line."""
@@ -158,31 +192,42 @@ class Report:
         elif self.speaks and self.names_phases:
             _print(self.bar.console, f"{phase}: {note}." if note else f"{phase} …")
 
-    def outlook(self, done: int, seconds_each: float, until: int | None = None, advice: str = ADVICE) -> str:
+    def outlook(self, done: int, seconds_each: float, until: int | None = None, advice: Advice | None = None) -> str:
         """How much is done and how long the rest takes, in words; NaN seconds: not known before the first is done.
 
         `until`: of how many pieces that is said, if not of all. A long run is announced once: where there is no bar, by
-        a line; with advice, where it is very long.
+        a line; with advice, where it is very long. It is corrected once if it turns out to be far from what was said.
         """
-        total = next(task.total for task in self.bar.tasks if task.id == self.task) or 0
+        total = self._total
         made = self.before + done - self.begun
-        if made > (FEW * total if math.isfinite(seconds_each) else 0):  # what comes before the first takes its time
+        is_measured = made > (FEW * total if math.isfinite(seconds_each) else 0)
+        if is_measured:  # what comes before the first takes its time
             seconds_each = (time.monotonic() - self.begin) / made
         left = (total - self.before - done) * seconds_each
         if not left > 0:
             return ""
-        if self.speaks and not self.has_spoken and left > (ANNOUNCED if self.bar.disable else LONG):
-            self.has_spoken = True
-            _print(self.bar.console, announcement(left, advice))
+        whole = (total - self.begun) * seconds_each
+        if self.speaks and self.announced is None and left > (ANNOUNCED if self.bar.disable else LONG):
+            self.announced, self.is_measured = whole, is_measured
+            said = advice or Advice()
+            advised = said.on_command_line if self.on_command_line else said.in_python
+            _print(self.bar.console, announcement(left, advised, self.first_draws))
+        elif self.announced is not None and is_measured and not self.is_measured:
+            self.is_measured = True
+            if not 1 / WRONG < whole / self.announced < WRONG:
+                faster = "faster" if whole < self.announced else "slower"
+                _print(self.bar.console, f"It is {faster} than expected: about {in_words(left)} left.")
         if until is not None:
             total, left = until, (until - self.before - done) * seconds_each
         return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
 
 
-def announcement(seconds: float, advice: str = ADVICE) -> str:
-    """How long a run takes, and what to do instead where that is very long."""
-    line = f"This will take about {in_words(seconds)}, or longer if the chains mix slowly."
-    return f"{line} {advice}" if seconds > LONG else line
+def announcement(seconds: float, advice: str = "", first_draws: int | None = None) -> str:
+    """How long a run takes, and what to do instead where that is very long; `first_draws`: if there may be more."""
+    line = f"This will take about {in_words(seconds)}"
+    if first_draws is not None:
+        line += f" for the first {first_draws:,} draws per chain, and longer if the chains have not mixed by then"
+    return f"{line}. {advice}".rstrip() if seconds > LONG else f"{line}."
 
 
 def in_words(seconds: float) -> str:

@@ -136,4 +136,9 @@ class Separate(Recorded):
 
 @dataclass(frozen=True)
 class Pooled(Recorded):
-    """Complete pooling: one reward and one temperature for all tasks, as if one agent had made all choices (RP)."""
+    """Complete pooling: one reward and one temperature for all tasks, as if one agent had made all choices (RP).
+
+    Give the reward a fixed prior, such as `GaussianReward(mean=0.0, scale=1.0)` or
+    `DirichletReward(concentration=1.0)`: one reward cannot inform the mean and scale of a population, and chains mix
+    slowly if they are inferred.
+    """

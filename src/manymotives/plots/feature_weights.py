@@ -70,6 +70,7 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
     columns = min(len(found.features), ACROSS)
     rows = -(-len(found.features) // columns)
     longest = max(len(written(found.who[i])) for i in chosen)
+    longest = max(longest, len(written(found.average_name or "", 40)))
     size = (max(5.0, 2.5 * columns + 0.5 + 0.075 * longest), rows * min(11.0, 0.9 + 0.19 * (len(chosen) + top)) + 0.7)
     figure, panels = plt.subplots(rows, columns, figsize=size, sharey=True, squeeze=False, layout="constrained")
     position = np.arange(len(chosen)) + 1.5 * top  # a gap between the population and its members
@@ -92,7 +93,7 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
     ticks = [*([0.0] * top), *position[::step]]
     small = 8 if len(names) <= 40 else 7
     for panel in panels[:, 0]:
-        panel.set_yticks(ticks, [*([found.average_name] if top else []), *names[::step]], fontsize=small)
+        panel.set_yticks(ticks, [*([written(found.average_name, 40)] if top else []), *names[::step]], fontsize=small)
     panels[0, 0].set_ylim(position[-1] + 0.7, -0.7)
     _finish(figure, panels, found)
     return figure

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats import summary as described_by_arviz
 
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
@@ -30,8 +29,7 @@ from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
 from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
-from manymotives.posterior.summary import Summary, listed_in_summary
-from manymotives.posterior.tables import in_one_order
+from manymotives.posterior.summary import Summary, summary_table
 from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, unidentified
 from manymotives.posterior.what_if import WhatIf
@@ -141,9 +139,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         """`reward` in canonical form: draws with the same choices have the same rewards.
 
         Rewards on states lose what choices cannot identify (see `identifiability`): of all rewards with the same
-        choices, that with the least sum of squares is kept. Without terminal states that is often a constant only, and
-        rewards are centred. Rewards on pairs become the cost of each action, Q(s, a) − V(s). Both are scaled to unit
-        range.
+        choices, that with the least squares is kept. Without terminal states that often means centring only. Rewards on
+        pairs become the cost of each action, Q(s, a) − V(s). Both are scaled to unit range.
 
         Returns
         -------
@@ -175,9 +172,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
         """The policy that is optimal for each task's posterior mean reward (task, state, action).
 
-        With known transitions the value of a policy is linear in the reward, so this policy also maximises the expected
-        value; with a depth, that of so many steps, planned afresh at each. Inferred discounts are set to their means.
-        With unknown transitions, it is the best policy found over draws of both; see `decisions`.
+        With known transitions it maximises the expected value, or with a depth that of the next `depth` steps. Inferred
+        discounts are set to their means. With unknown transitions, it is the best policy found: see `decisions`.
 
         Parameters
         ----------
@@ -203,15 +199,14 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     def transfer(self, environment: Any, features: Any = None, *, draws: int = 1000, level: float = 0.95) -> xr.Dataset:
         """The best policy for each task in a new environment, or in several by name, with its uncertainty.
 
-        `policy` (task, state, action) is optimal for the posterior mean reward; `probability_best` is the probability
-        that each action is optimal; `value` (task, state) is the value of the policy, with the interval `value_lower`
-        to `value_upper`; `expected_loss` is the expected gain from knowing the reward; `choice` is the probability that
-        the task would choose each action, with its interval. States have the rewards of their names.
+        `policy` is optimal for the posterior mean reward; `probability_best` is the probability that each action is
+        optimal; `value` is the value of the policy; `expected_loss` is the expected gain from knowing the reward;
+        `choice` is the probability that the task would choose each action. Intervals end in `_lower` and `_upper`.
 
         Parameters
         ----------
         environment
-            The new environment, or several by name.
+            The new environment, or several by name. States have the rewards of their names.
         features
             Features of the new environment, if rewards are made of features.
         draws
@@ -229,9 +224,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     def decisions(self) -> xr.Dataset:
         """With unknown transitions: the best `policy` found for each task, and bounds on the attainable value.
 
-        `value` (task, state) is the expected value of the policy over rewards and environments; `upper` is the expected
-        value if both were known, which no policy exceeds. `mean_policy_value` is the value of the policy that is
-        optimal for the means of both; `by_induction` says for which tasks another policy was better and was chosen.
+        `value` (task, state) is its expected value, and `upper` that if reward and environment were known.
+        `mean_policy_value` is that of the policy for the means of both; `by_induction` says where another was better.
 
         Returns
         -------
@@ -287,9 +281,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         contrasts
             If None, one row for each task and feature, with the probability that the weight is above 0; or for each
             task and state (and action), with the probability that the reward is above the task's average. "task":
-            differences between tasks in the same feature or state. "feature", "state": differences between the features
-            or the states of a task. Differences have the probability of being above 0; `identified` says whether
-            choices in this environment can identify a difference between states; if not, it depends on the prior alone.
+            differences between tasks. "feature", "state": differences within a task. They have the probability of being
+            above 0; `identified` is False if a difference between states depends on the prior alone.
         of
             "feature" or "state". If None, features if rewards are made of them, unless states are asked for.
         tasks, states, features
@@ -334,21 +327,22 @@ class Posterior(WhatIf, PlannedDraws, ABC):
             raise InputError("the rewards of this model are not made of features: its tables are about states.")
         return "feature" if self.has_features and not about_states else "state"
 
-    def summary(self) -> Summary:
+    def summary(self, *, level: float = 0.95) -> Summary:
         """All parameters except rewards, with effective sample sizes and (of several chains) R-hat, under the warnings.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals, whose tails are equal: at 0.95, columns `eti95_lb` and `eti95_ub`.
 
         Returns
         -------
         Summary
             A table that prints itself, with the warnings on top.
         """
-        drawn = self.data["posterior"].dataset
-        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
-        shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
-        with np.errstate(all="ignore"):  # of what does not vary
-            frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
-        return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1; found {level!r}.")
+        return Summary(self, summary_table(self, level))
 
     # ---- files ---------------------------------------------------------------------------------------------
 

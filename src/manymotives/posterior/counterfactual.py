@@ -209,8 +209,9 @@ def counterfactual_of(
         data = data.assign(_prior_interval(posterior, change, data, level, seed))
     visits = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
     statements = identification_sentences(known, change, posterior, visits)
+    has_shocks = int(posterior.model.choice.is_soft)
     return Counterfactual(
-        data.assign_attrs(draws=len(sides.value_after), level=level),
+        data.assign_attrs(draws=len(sides.value_after), level=level, has_taste_shocks=has_shocks),
         change.place,
         known.choices,
         known.values,

@@ -205,16 +205,21 @@ class MixturePosterior(RewardPolicyPosterior):
         motive = self.data["posterior"].dataset["motive"].transpose("chain", "draw", "task").values
         return motive.reshape(-1, motive.shape[2]).astype(np.int64)
 
-    def summary(self) -> MixtureSummary:
+    def summary(self, *, level: float = 0.95) -> MixtureSummary:
         """The number of motives, which tasks share one, and all parameters except the rewards, with the warnings on
         top.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
 
         Returns
         -------
         MixtureSummary
             A table that prints itself.
         """
-        return MixtureSummary(self, super().summary().table)
+        return MixtureSummary(self, super().summary(level=level).table)
 
     def __repr__(self) -> str:
         first, *more = super().__repr__().splitlines()

@@ -20,14 +20,12 @@ from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
 from manymotives.inference.mcmc.collected import draws_of
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
-from manymotives.inference.mcmc.density import density_workspace
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
 from manymotives.inference.mcmc.effects import SWEEPS_EACH, EffectSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
-from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
-from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
+from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws, workspaces_of
 from manymotives.inference.mcmc.watching import STARTING, note_and_phase
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
@@ -212,7 +210,7 @@ class MarkovChain:
         """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
         if self.dynamics is None and self.motives is None and self.effects is None:
-            self.kernel(*fixed, thin, drawn, acceptance, *self.workspaces())
+            self.kernel(*fixed, thin, drawn, acceptance, *workspaces_of(self))
         else:
             together = 1 if self.effects is None else SWEEPS_EACH
             for n in range(len(drawn.tasks)):
@@ -220,7 +218,7 @@ class MarkovChain:
                 for sweep in range(0, thin, together):
                     if self.dynamics is not None:
                         self.dynamics.update(self.rng, self.layout, self.data, self.state)
-                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance, *self.workspaces())
+                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance, *workspaces_of(self))
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
                     if self.effects is not None:
@@ -233,14 +231,6 @@ class MarkovChain:
                 elif self.effects is not None:
                     self.effects.note()
         self.done += len(drawn.tasks)
-
-    def workspaces(self) -> tuple[Any, ...]:
-        """What the kernel computes in: proposals and, for trajectories, densities."""
-        world, layout, num_tasks = self.world, self.layout, self.target.num_tasks
-        proposals = proposal_workspace(world, layout, num_tasks)
-        if not self.is_hamiltonian:
-            return (proposals,)
-        return proposals, density_workspace(world, layout, num_tasks, self.target.num_groups)
 
     @property
     def offset(self) -> Any:

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba.core import event
 
-from manymotives.inference.progress import ADVICE, ADVICE_ON_PAIRS, Report
+from manymotives.inference.progress import Advice, Report
 from manymotives.models import Target
 from manymotives.planning.problem import cores
 
 if TYPE_CHECKING:
     from manymotives.inference.mcmc.chains import MarkovChain
 
+APPROXIMATED = 2_000  # states that empirical Bayes can have
 COMPILING = "Compiling, once"
 STARTING, WARMING_UP, DRAWING = "Starting the chains", "Warming up", "Drawing"
 
@@ -36,9 +37,33 @@ def seconds_each(made: list["MarkovChain"]) -> float:
     return float(np.mean(known)) / min(len(made), cores()) if known else float("nan")
 
 
-def advice(target: Target) -> str:
-    """What would make a fit shorter."""
-    return f"{ADVICE} {ADVICE_ON_PAIRS}" if target.on == "state_action" else ADVICE
+def advice(target: Target) -> Advice:
+    """What would make a fit of this very model shorter."""
+    pairs = [("fewer states", "fewer states")]
+    if target.num_weights == 0:
+        made = "rewards made of a few features"
+        pairs.insert(0, (f"{made} (GaussianReward(features=...))", f"{made} (--features)"))
+        if target.on == "state_action":
+            pairs.append(('rewards on states (on="state")', "rewards on states (--on states)"))
+    if _has_approximation(target):
+        what = "for an approximation in minutes"
+        pairs.append((f"method=EmpiricalBayes() {what}", f"--method empirical-bayes {what}"))
+    return Advice(*(f"To shorten it, use {_either(words)}." for words in zip(*pairs)))
+
+
+def _has_approximation(target: Target) -> bool:
+    """Whether empirical Bayes can fit this."""
+    return (
+        target.assignment is None
+        and target.effects is None
+        and target.belief is None
+        and target.partitions is None
+        and target.environment.num_states <= APPROXIMATED
+    )
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, or {words[-1]}"
 
 
 class _Compilations(event.Listener):
