@@ -136,6 +136,7 @@ DATA = {
     "nothing chosen": lambda: read(choices(action=[None, None, None])),
     "no trajectories": lambda: mm.Demonstrations.from_lists([], ROOMS),
     "too few actions": lambda: mm.Demonstrations.from_lists([(["hall", "kitchen", "hall"], ["on"])], ROOMS),
+    "a list of pairs": lambda: mm.Demonstrations.from_lists([[("hall", "on"), ("kitchen", "back")]], ROOMS),
     "too few tasks": lambda: mm.Demonstrations.from_lists([(["hall"], ["on"])], ROOMS, tasks=["ann", "bob"]),
     "counts of an unknown task": lambda: read(choices()).transition_counts("eve"),
     # ---- labels and odd data frames

@@ -56,7 +56,7 @@ def test_other_worlds_can_be_simulated_and_looked_at(world, tmp_path):
         "with dirichlet rewards on pairs" in result.output
     )  # states with memory would all be alike to states' rewards
     result = run("fit", *tables, "--dry-run", "--on", "states", "--thin", 2)
-    assert "rewards on states by HMC(chains=4, draws=250, warmup=250, thin=2" in result.output
+    assert "rewards on states by HMC(chains=4, draws=250, warmup=150, thin=2" in result.output
 
 
 def test_fit_gives_what_the_library_gives(example):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.reporting.effect_words import effects_sentence
 
 QUICK = ["--chains", "2", "--draws", "10", "--warmup", "10", "--thin", "1", "--max-rounds", "1"]
 SHORT = mm.HMC(chains=2, draws=10, warmup=10, thin=1, max_rounds=1)
@@ -62,6 +64,8 @@ def fitted(tables, asked):
     formulas = ["--formula", "reward ~ condition + age + (1 | cage)", "--formula", "light ~ age"]
     result = fit(tables, *asked, *formulas, "--effect-scale", 0.5, *QUICK, "--out", out)
     assert result.exit_code == 0, result.output
+    assert re.search(r"^  m0: wants most (food|light|\w+ or \w+ \(too close to tell\))$", result.output, re.MULTILINE)
+    assert re.search(r"^  (effect of age on light: [+-]|no effect of age is clear$)", result.output, re.MULTILINE)
     return out
 
 
@@ -90,9 +94,10 @@ def test_a_run_goes_on_with_the_same_formulas_only(tables, asked):
 def test_a_dry_run_says_the_formula(tables, asked):
     result = fit(tables, *asked, "--formula", "condition + age", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "('food', 'light'), whose population depends on covariates ('condition', 'age': condition + age)," in (
-        result.output
-    )
+    assert "('food', 'light'), whose population depends on covariates (" in result.output
+    assert "covariates ('condition' (reference: control), 'age': condition + age)," in result.output
+    other = fit(tables, *asked, "--formula", "C(condition, 'control') + C(cage)", "--dry-run")
+    assert "'condition' (reference: control), 'cage' (reference: a):" in other.output, other.output
 
 
 def test_what_covariates_need(tables, asked):
@@ -160,6 +165,79 @@ def test_export_has_a_table_of_effects(fitted, tmp_path):
     np.testing.assert_allclose(table["mean"], expected["mean"])
     different = pd.read_csv(tmp_path / "tables" / "contrasts_between_groups.csv")
     assert set(different["quantity"]) == {"weight", "choice", "value"}
+    assert {"eti95_lb", "eti95_ub"} <= set(pd.read_csv(tmp_path / "tables" / "population.csv"))
+
+
+def test_export_says_that_there_are_no_warnings(fitted, tmp_path):
+    posterior = mm.load(fitted)
+    assert posterior.warnings
+    posterior.data.attrs["warnings"] = "[]"
+    posterior.save(tmp_path / "fine.nc")
+    result = run("export", tmp_path / "fine.nc", "--out", tmp_path / "tables", "--no-contrasts", "--level", 0.9)
+    assert "There are no warnings." in result.output
+    assert pd.read_csv(tmp_path / "tables" / "warnings.csv").columns.tolist() == ["warning"]
+    assert {"eti90_lb", "eti90_ub"} <= set(pd.read_csv(tmp_path / "tables" / "population.csv"))
+    whole = run("export", tmp_path / "fine.nc", "--out", tmp_path / "all.csv", "--no-contrasts")
+    assert whole.exit_code == 0, whole.output
+    assert "warnings" not in set(pd.read_csv(tmp_path / "all.csv")["estimate"])
+
+
+@pytest.fixture(scope="module")
+def chosen_references():
+    """A fit whose references are not the first levels; one factor is a column of numbers."""
+    table = {"task": MICE, "diet": ["fasted", "fed"] * 4, "dose": [1, 1, 2, 2, 5, 5, 5, 5]}
+    weights = np.random.default_rng(0).normal(size=(8, 2)) + np.outer(np.arange(8) % 2, [-1.0, 0.0])
+    data = mm.simulate(GRID, weights @ FEATURES.T, mm.Softmax(1.0), steps=30, seed=1, tasks=MICE)
+    reward = mm.GaussianReward(FEATURES, names=["food", "light"])
+    formula = {"food": "C(diet, 'fed') + C(dose, 2)", "light": "C(diet, 'fed')"}
+    model = mm.RewardPolicyModel(reward, sharing=mm.Hierarchical(formula, covariates=table))
+    return mm.fit(model, GRID, data, SHORT, seed=0, progress=False)
+
+
+def test_contrasts_have_the_signs_of_effects(chosen_references):
+    """Both are the level minus the model's reference, so that they are equal where nothing interacts."""
+    table = mm.findings.contrasts(chosen_references)
+    assert table["contrast"].unique().tolist() == ["diet: fasted − fed", "dose: 1 − 2", "dose: 5 − 2"]
+    different = table[table["quantity"] == "weight"].set_index(["contrast", "feature"])["mean"]
+    effects = chosen_references.effects().set_index(["term", "feature"])["mean"]
+    for contrast, term, feature in (
+        ("diet: fasted − fed", "C(diet, 'fed')[fasted]", "food"),
+        ("diet: fasted − fed", "C(diet, 'fed')[fasted]", "light"),
+        ("dose: 1 − 2", "C(dose, 2)[1]", "food"),
+        ("dose: 5 − 2", "C(dose, 2)[5]", "food"),
+    ):
+        assert different[contrast, feature] == pytest.approx(effects[term, feature], rel=1e-9)
+
+
+def test_the_report_answers_the_question_about_covariates_first(chosen_references, tmp_path):
+    page = unescape(mm.report(chosen_references, tmp_path / "page.html").read_text())
+    short, effects = (
+        page[page.index(f'<section id="{name}"') :].split("</section>")[0] for name in ("short", "effects")
+    )
+    assert effects_sentence(chosen_references, mm.findings.effects(chosen_references)[0]) in short
+    assert "In the population at diet = fed, dose = 2, " in short
+    assert "of 16 weights noticeably" in short
+    assert "cannot distinguish “wants it more” from “acts more consistently”" in effects
+    assert "The weight of each feature: population mean at diet = fed, dose = 2" in page
+    assert "wanted, dark blue" not in page
+    labels = [label.get_text() for label in mm.plots.feature_weights(chosen_references).axes[0].get_yticklabels()]
+    assert labels[0] == "population mean at diet = fed, dose = 2"
+
+
+def test_the_sentence_about_effects_has_those_with_a_certain_sign(chosen_references):
+    effects, _ = mm.findings.effects(chosen_references)
+    effects = effects.sort_values(["term", "feature"]).reset_index(drop=True)
+    intervals = [(1.57, 1.04, 2.12), (-0.2, -0.9, 0.4), (-0.5, -0.8, -0.1), (0.1, -1.0, 1.0)]
+    effects[["mean", "lower", "upper"]] = intervals
+    assert effects_sentence(chosen_references, effects) == (
+        "Effect of diet (fasted − fed): food +1.57 (95 % interval 1.04 to 2.12); of dose (1 − 2): food −0.5 (95 % "
+        "interval −0.8 to −0.1); the signs of the other 2 effects are uncertain."
+    )
+    effects["lower"], effects["upper"] = -1.0, 1.0
+    assert effects_sentence(chosen_references, effects) == (
+        "The sign of every effect is uncertain, because all 95 % intervals include 0: diet (fasted − fed), dose (1 − "
+        "2), dose (5 − 2)."
+    )
 
 
 def test_the_report_tells_who_differs_and_escapes_names(fitted, tmp_path):

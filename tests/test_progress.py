@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from manymotives.inference import progress as reporting
 from manymotives.inference.mcmc import chains
 from manymotives.inference.mcmc.forecast import _least, seconds_of_a_draw
 from manymotives.inference.mcmc.sweeps import gibbs_draws, hamiltonian_draws
+from manymotives.inference.mcmc.watching import advice
 from manymotives.inference.progress import InParts, Progress, Quiet, in_words
 
 FIELD = mm.worlds.GridWorld((3, 3), slip=0.1, discount=0.9)
@@ -23,13 +25,62 @@ def test_durations_in_words(seconds, words):
 
 
 def test_a_long_run_is_told_of_once_before_anything_is_done(capsys):
+    target = mm.RewardPolicyModel().bind(FIELD, DATA)
+    for on_command_line in (False, True):
+        with Progress(on_command_line=on_command_line).of(1000, "draws") as report:
+            for _ in range(3):
+                assert report.outlook(0, 2.4, advice=advice(target)) == "0% done, about 40 min left"
+            said = capsys.readouterr().err
+        assert said.count("about 40 min") == 1
+        words = ("--features", "--method empirical-bayes"), ("GaussianReward(features=...)", "EmpiricalBayes()")
+        for own, other in zip(*(words if on_command_line else words[::-1])):
+            assert own in said
+            assert other not in said
+        assert "fewer states" in said
+
+
+def test_advice_is_what_applies():
+    reward = mm.GaussianReward(features=np.eye(9)[:, :2])
+    assert "features" not in advice(mm.RewardPolicyModel(reward).bind(FIELD, DATA)).in_python
+    switching = mm.RewardPolicyModel(switching=mm.Switching(motives=2)).bind(FIELD, DATA)
+    assert "empirical-bayes" not in advice(switching).on_command_line
+    pairs = mm.RewardPolicyModel(mm.DirichletReward(on="state_action")).bind(FIELD, DATA)
+    assert "(--on states)" in advice(pairs).on_command_line
+
+
+def test_a_forecast_that_was_far_off_is_corrected_once(capsys):
     with Progress().of(1000, "draws") as report:
-        for _ in range(3):
-            assert report.outlook(0, 2.4) == "0% done, about 40 min left"
-        said = capsys.readouterr().err
-    assert said.count("about 40 min") == 1
-    for advice in ("features", "fewer states", "EmpiricalBayes()"):
-        assert advice in said
+        report.outlook(0, 7.2)
+        report.begin = time.monotonic() - 36.0
+        for _ in range(2):
+            report.outlook(100, 7.2)
+    said = capsys.readouterr().err
+    assert "about 2 h" in said
+    assert said.count("It is faster than expected: about 5 min left.") == 1
+
+
+def test_a_forecast_of_the_first_draws_says_so(capsys):
+    with Progress().of(100, "draws") as whole:
+        bar = InParts(whole)
+        bar.expect(1000, 150)
+        with bar.of(100, "draws") as report:
+            report.outlook(0, 0.065)
+    assert "about 65 s for the first 150 draws per chain, and longer if the chains have not mixed by then." in (
+        capsys.readouterr().err
+    )
+
+
+def test_where_there_is_no_terminal_a_line_now_and_then_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(reporting, "BETWEEN", 0.1)
+    with Progress().of(1000, "draws") as report:
+        for done in (1, 250, 250):
+            report.update(done)
+            time.sleep(0.15 if done == 1 else 0.0)
+    assert capsys.readouterr().err == "250 of 1,000 draws\n"
+    monkeypatch.setattr(reporting, "SOON", 0.05)
+    with Progress().phase("Compiling"):
+        time.sleep(0.5)
+    assert capsys.readouterr().err.count("Compiling …") >= 2
 
 
 def test_what_was_measured_replaces_the_forecast(capsys):
@@ -58,7 +109,7 @@ def test_runs_in_parts_speak_of_the_whole_and_machines_are_told_on_the_error_str
             assert report.outlook(0, 2.0).startswith("10% done")
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.count("EmpiricalBayes()") == 1
+    assert captured.err.count("This will take about 33 min") == 1
 
 
 @pytest.mark.parametrize("kernel", [hamiltonian_draws, gibbs_draws])
@@ -90,7 +141,7 @@ def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypat
         mm.fit(mm.RewardPolicyModel(), FIELD, DATA, mm.HMC(draws=1000, warmup=500), seed=0)
     said = capsys.readouterr().err
     assert "This will take about" in said
-    assert " h." in said
+    assert " h for the first 1,000 draws per chain" in said
     assert "EmpiricalBayes()" in said
 
 

@@ -27,7 +27,7 @@ from manymotives.posterior import Posterior
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Where the truth fell in each posterior, between 0 (below all draws) and 1 (above all)."""
+    """The rank of the truth in each posterior, between 0 (below all draws) and 1 (above all draws)."""
 
     ranks: pd.DataFrame  # one row a replication, one column a quantity
 
@@ -71,35 +71,37 @@ def calibrate(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Calibration:
-    """Draw truth and data from the model, fit, and see where the truth lies among the draws; many times.
+    """Simulation-based calibration: draw true parameters and data from a model, fit it, and rank the truth among the
+    draws, many times.
 
     Parameters
     ----------
     model
-        A `RewardPolicyModel`, or a `PolicyOptimalityModel`: of that, given the set of rewards it chooses between.
+        A `RewardPolicyModel`; or a `PolicyOptimalityModel`, which is calibrated given its set of rewards.
     environment
-        What simulated agents act in; a belief, or several by name, as for `fit`.
+        The environment in which simulated agents act; or a belief, or several by name, as for `fit`.
     method
-        What to check; `fit`'s default for the model. Draws that depend on each other look over-confident: thin them.
+        The method to check; by default, that of `fit` for the model. Autocorrelated draws look over-confident, so thin
+        them.
     tasks, steps
-        Size of the simulated data. Where the model has covariates, its tasks are those of their table.
+        The size of the simulated data. If the model has covariates, its tasks are those of their table.
     truth
-        Another model of the same kind to draw the truth from: what happens if the prior is wrong?
+        Another model of the same kind from which the truth is drawn, to find out what happens if the prior is wrong.
     seeds
-        One for each replication. Two hundred replications see a bias of about half a posterior standard deviation; a
-        wrong width needs more. `range(200, 400)` are two hundred others.
+        One seed for each replication. Two hundred replications detect a bias of about half a posterior standard
+        deviation; detecting wrong widths needs more. `range(200, 400)` gives two hundred other replications.
     executor
-        Who computes: None, threads of this process; a number of processes; the address of a Dask scheduler, such as
-        "tcp://node1:8786"; or any `concurrent.futures.Executor`. The ranks are the same whoever computes them.
+        Where to compute: None, in threads of this process; a number of processes; the address of a Dask scheduler, such
+        as "tcp://node1:8786"; or any `concurrent.futures.Executor`. The ranks do not depend on where they are computed.
     store
-        A file that keeps the ranks of every replication as it is finished: the same call resumes from it.
+        A file to which the ranks of every replication are written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Calibration
-        Ranks of the truth for every quantity; `p_values` says whether they are uniform.
+        The ranks of the truth for every quantity; `p_values` tests whether they are uniform.
     """
     kind = Posterior.kind_of(model)
     environment = environment_of(environment)

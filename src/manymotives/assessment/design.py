@@ -53,13 +53,14 @@ NEGLIGIBLE = 1e-8  # of a contrast's weights: rounding
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design:
-    """Candidates, the most informative first; `mm.plots.design` draws them.
+    """Candidates, most informative first; `mm.plots.design` plots them.
 
-    Columns of `table`: `candidate`; `start`, where episodes begin, if that was asked for; `information` in nats, the
+    Columns of `table`: `candidate`; `start`, where episodes begin, if starts were given; `information` in nats, the
     midpoint between two estimates whose expectations are bounds, `lower` and `upper`; its Monte Carlo `error`;
-    `behind`, how much less than the best, with `behind_error`, the error of that difference; `probability_best`; and
-    `identified`, whether ever more choices in this candidate alone would settle the contrast, or, without a contrast,
-    `hidden`, how many directions of reward no choice in it can show. Missing where that was not computed.
+    `behind`, the difference from the best candidate, and `behind_error`, the error of that difference;
+    `probability_best`; and `identified`, whether unlimited choices in this candidate alone would determine the
+    contrast, or, without a contrast, `hidden`, the number of directions of reward that choices in it cannot identify.
+    Values that were not computed are missing.
     """
 
     table: pd.DataFrame
@@ -117,47 +118,50 @@ def design(
     store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Design:
-    """Rank environments by how much choices in them would tell about what a subject wants.
+    """Rank environments by how informative choices in them would be about a subject's motive.
 
     Parameters
     ----------
     candidates
-        Environments by name; or pairs of an environment and the state in which episodes begin. States that are called
-        the same have one reward, as in `mm.Environments`.
+        Environments by name; or pairs of an environment and the state in which episodes begin. States with the same
+        name have the same reward, as in `mm.Environments`.
     beliefs
-        What is known before the choices: a model, whose prior it is; or a posterior, of what was seen so far.
+        What is known before the choices: a model, whose prior is used; or a posterior, given the data so far.
     contrast
-        What to learn about: "water - home", a difference between the rewards of two states, or between the weights of
-        two features; one name alone; "inverse_temperature", "lapse" or "discount", where they are inferred; a pair
-        of names, or weights of several, {"water": 1.0, "food": -0.5, "home": -0.5}. None: the whole motive.
+        What to learn about: "water - home", a difference between the rewards of two states or between the weights of
+        two features; a single name; "inverse_temperature", "lapse" or "discount", if they are inferred; a pair of
+        names; or weights of several names, {"water": 1.0, "food": -0.5, "home": -0.5}. If None, the whole motive.
     steps, episodes
-        Choices an episode, and episodes, of the one subject that is learnt about; under `Pooled()`, of all together.
+        The number of choices per episode, and of episodes, of one subject; under `Pooled()`, of all subjects together.
     starts
-        Where episodes may begin: each environment is then a candidate with each of these states. None: as it says.
+        States in which episodes may begin; each environment is then a candidate with each of these states. If None,
+        episodes begin as the environment says.
     rounds
-        So many candidates are chosen one after the other, each to tell most together with those before it; one may
-        be chosen twice. Nothing is known yet of how the first will turn out: once it is, ask again with the posterior.
+        The number of candidates to choose, one after the other, each the most informative together with those before
+        it; a candidate may be chosen more than once. The sequence does not take account of results; once those of the
+        first are known, call `design` again with the new posterior.
     task
-        Of a posterior, the subject who will be observed again. None: a new one from the population.
+        With a posterior, the subject who will be observed again. If None, a new subject from the population.
     features
-        Of a posterior whose rewards are made of features: those of the candidates, by their names.
+        With a posterior whose rewards are made of features, the features of the candidates, by their names.
     draws
-        Motives that are drawn. The error falls with their square root; bounds on the whole motive cannot exceed log
-        draws (6.9 nats for 1000), and those on a contrast log 10, as it is put into ten groups.
+        The number of motives that are drawn. The error falls with its square root; bounds on the information about the
+        whole motive cannot exceed log draws (6.9 nats for 1000), and those about a contrast log 10, because it is
+        divided into ten groups.
     seed
-        Another number, other draws.
+        Seed of the random numbers.
     executor
-        Who computes, one environment at a time: None, this process; a number of processes; the address of a Dask
-        scheduler; or any `concurrent.futures.Executor`. The numbers are the same.
+        Where to compute, one environment at a time: None, in this process; a number of processes; the address of a Dask
+        scheduler; or any `concurrent.futures.Executor`. The result does not depend on it.
     store
-        A file that keeps what is finished, from which an interrupted call resumes.
+        A file to which finished environments are written; an interrupted call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Design
-        The `table` of candidates, most informative first; `best`, `sequence` where there are rounds, `can_tell`.
+        The `table` of candidates, most informative first; `best`; `sequence` if there are rounds; `can_tell`.
     """
     numbers = (("steps", steps, 1), ("episodes", episodes, 1), ("rounds", rounds, 1), ("draws", draws, FEWEST))
     for word, value, least in numbers:

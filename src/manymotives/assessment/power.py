@@ -56,55 +56,60 @@ def power(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Power:
-    """How often an experiment of each size would decide about a contrast, with the Monte Carlo error of every figure.
+    """Estimate how often an experiment of each size would reach a decision about a contrast, with Monte Carlo errors.
 
     Parameters
     ----------
     pilot
-        A posterior: true populations are drawn from it, and power is averaged over what the pilot leaves open
-        (assurance). Or a `RewardPolicyModel`: true populations are drawn from its prior, in which numbers are fixed.
+        A posterior, from which true populations are drawn, so that power is averaged over what the pilot leaves
+        uncertain (assurance); or a `RewardPolicyModel`, from whose prior true populations are drawn. Parameters of that
+        prior that are numbers are fixed.
     environment
-        What the new subjects act in, or several by name. None: that of the pilot.
+        The environment in which the new subjects act, or several by name. If None, that of the pilot.
     contrast
-        "water - food": what the population's typical task gives for one feature or state less what it gives for
-        another; "water": the same against 0; "water: restricted - free": what a covariate makes different. Also of
-        inverse_temperature, lapse or discount where these are inferred. For numbers: "water: age = 60 - 20".
+        "water - food": the difference between two features or states in what they are worth to the typical task of the
+        population. "water": the same compared with 0. "water: restricted - free": the effect of a covariate on it; for
+        numeric covariates, "water: age = 60 - 20". Contrasts may also be of inverse_temperature, lapse or discount, if
+        these are inferred.
     subjects, steps
-        Sizes to try. New subjects have covariates of those of the pilot (of the model's table); levels of the
-        contrast's factor get equally many. Where the formula has (1 | mouse), a subject is a mouse with all its tasks.
+        The sizes to try. The covariates of new subjects are taken from those of the pilot (or of the model's table),
+        with equally many subjects for each level of the contrast's factor. If the formula has (1 | mouse), a subject is
+        a mouse with all of its tasks.
     episodes
-        Of each subject, with `steps` choices each, fewer where a terminal state ends them. None: one; must be said
-        where episodes end, or where there are several environments, in one of which each episode begins.
+        The number of episodes per subject, of `steps` choices each, or fewer if a terminal state ends them. If None,
+        one. It must be given if episodes can end, or if there are several environments; each episode then begins in one
+        of them.
     replications
-        Simulated experiments of each size.
+        The number of simulated experiments of each size.
     rule, level, margin
-        When an experiment counts: "direction", the posterior probability of the likelier sign is above `level` (.975);
-        "interval", the equal-tailed interval of probability `level` (.95) excludes 0, which is the same in other words;
-        "equivalence", that interval lies between −margin and margin.
+        The decision rule. "direction": the posterior probability of the more probable sign is above `level` (.975).
+        "interval": the equal-tailed interval of probability `level` (.95) excludes 0, which is equivalent.
+        "equivalence": that interval lies between −margin and margin.
     effect
-        A true value for the contrast, in the place of that of each population: for an effect of a stated size.
+        A true value of the contrast, which replaces that of each population: for an effect of a given size.
     analysis
-        The model that experiments are fitted with. None: the one that truths come from.
+        The model that is fitted to the experiments. If None, the model from which the truth is drawn.
     target, stop
-        The power that is wanted. Sizes are given up early, after 20, 40, … experiments, once power is known to be above
-        target + stop or below target − stop; None: never.
+        The desired power. A size is stopped early, after 20, 40, … experiments, once its power is known to be above
+        target + stop or below target − stop. If `stop` is None, no size is stopped early.
     method
-        A Markov chain. None: short chains that end when the contrast has R-hat ≤ 1.05 and 150 effective draws and the
-        decision is clear.
+        A Markov chain method. If None, short chains that end when the contrast has R-hat ≤ 1.05 and 150 effective draws
+        and the decision is clear.
     seed
-        Another number, other simulated experiments.
+        Seed of the random numbers.
     executor
-        Who computes: None, threads of this process; a number, so many processes; the address of a Dask scheduler; or
-        any `concurrent.futures.Executor`. The numbers are the same.
+        Where to compute: None, in threads of this process; a number of processes; the address of a Dask scheduler; or
+        any `concurrent.futures.Executor`. The result does not depend on it.
     store
-        A file that keeps every simulated experiment as it comes: the same call resumes from it.
+        A file to which every simulated experiment is written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Power
-        The `table` of sizes with power and its Monte Carlo error; `smallest`, the smallest size with the power wanted.
+        The `table` of sizes with their power and its Monte Carlo error; `smallest`, the smallest size with the desired
+        power.
     """
     sizes = checked_sizes(subjects, steps, replications, target, stop, effect, seed)
     decides = checked_rule(rule, level, margin)

@@ -21,7 +21,7 @@ CELL = ["subjects", "steps"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Power:
-    """How often an experiment of each size would decide about a contrast; `mm.plots.power` draws it."""
+    """How often an experiment of each size would reach a decision about a contrast; `mm.plots.power` plots it."""
 
     contrast: str
     rule: Rule

@@ -43,7 +43,7 @@ FLAT = 1e6  # the scale of a prior that says nothing
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """One number's profile; `mm.plots.profile` draws it."""
+    """The profile of one parameter; `mm.plots.profile` plots it."""
 
     parameter: str
     criterion: str  # "evidence" or "likelihood": what `relative` is of
@@ -119,31 +119,33 @@ def profile(
     seed: int = 0,
     progress: bool | Progress = True,
 ) -> Profile:
-    """How well choices are explained with one number held at each value of a grid, and all else inferred anew.
+    """Fix one parameter at each value of a grid, infer everything else again, and compare how well choices are
+    explained.
 
     Parameters
     ----------
     model, environment, demonstrations
         As for `fit`.
     parameter
-        "discount", "depth", "inverse_temperature" or "lapse"; the same for all tasks, whatever the model says of it.
-        Or "weight:NAME", the weight of a feature, with criterion="likelihood".
+        "discount", "depth", "inverse_temperature" or "lapse", which is then the same for all tasks, whatever the model
+        says about it. Or "weight:NAME", the weight of a feature, with criterion="likelihood".
     grid
-        At least three values, from the smallest to the largest. None, of the discount: .05, .1, …, .95, .99; of the
-        depth: 1, 2, 3, 5, 10.
+        At least three increasing values. If None, .05, .1, …, .95, .99 for the discount, and 1, 2, 3, 5, 10 for the
+        depth.
     criterion
-        "evidence": all else is integrated out, by a normal approximation around its mode. "likelihood": all else is
-        maximised, whatever its prior; for models in which only Gaussian rewards without hyperpriors are left to infer.
+        "evidence": all other parameters are integrated out, by a normal approximation around their mode. "likelihood":
+        they are maximised, whatever their prior; for models in which only Gaussian rewards without hyperpriors remain
+        to be inferred.
     seed
         As for `fit`.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Profile
-        The `table` of values with how well each explains choices, the `interval` that is about as good as the best, and
-        whether the number is `identified`.
+        The `table` of values with how well each explains the choices; the `interval` of values that are about as good
+        as the best; and whether the parameter is `identified`.
     """
     values = _checked(model, parameter, grid, criterion)
     place: Environment = environment_of(environment)

@@ -29,7 +29,7 @@ from manymotives.worlds import simulate
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recovery:
-    """A simulated experiment with the truth beside what was inferred."""
+    """A simulated experiment: the true values and what was inferred."""
 
     rewards: np.ndarray  # the truth, [task, S] or [task, S, A]
     inverse_temperatures: np.ndarray  # [task]
@@ -97,36 +97,36 @@ def recover(
     store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Recovery:
-    """Simulate an experiment from the model, fit it with the same model, and compare.
+    """Simulate an experiment from a model, fit the same model to it, and compare the estimates with the true values.
 
     Parameters
     ----------
     model
-        What experiments are simulated from, and fitted with.
+        The model from which experiments are simulated, and which is fitted to them.
     environment
-        What simulated subjects act in, or several by name.
+        The environment in which simulated subjects act, or several by name.
     tasks
-        How many subjects there are; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), where
-        these should not come from the model's prior. Where the model has covariates, subjects are those of their table,
-        or some of them by name.
+        The number of subjects; or their names; or their true rewards, [task, S] ([task, S, A] on pairs), if these
+        should not be drawn from the model's prior. If the model has covariates, the subjects are those of its table, or
+        some of them by name.
     steps, episodes
-        Choices an episode, episodes of each subject.
+        The number of choices per episode, and of episodes per subject.
     method
         As for `fit`.
     seed
-        Another number, another experiment.
+        Seed of the random numbers.
     replications
-        How many experiments to simulate and fit. The result is the first of them; its table `replications` has what
-        each of them recovered.
+        The number of experiments to simulate and fit. The result describes the first of them; its table `replications`
+        says how well each of them was recovered.
     executor, store
-        Who computes the others, and a file that keeps what is finished, as in `calibrate`.
+        Where to compute the other experiments, and a file for finished ones, as in `calibrate`.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Recovery
-        Truth beside estimates: `table`, `correlation`, `coverage`.
+        True values and estimates: `table`, `correlation`, `coverage`.
     """
     if not isinstance(model, RewardPolicyModel):
         raise InputError(f"recover needs a RewardPolicyModel(...), not a {type(model).__name__}.")

@@ -20,20 +20,20 @@ from manymotives.posterior.labelling.common import names_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What a baseline found.
+    """The result of a baseline.
 
     Attributes
     ----------
     method
-        Its name.
+        The name of the method.
     policies
-        π(a|s), (task, state, action); the first action stands in where an episode has ended.
+        π(a|s), (task, state, action). In terminal states the first action is a placeholder.
     rewards
-        (task, state[, action]) where the method infers them, else None.
+        (task, state[, action]) if the method infers rewards, otherwise None.
     details
-        What else the method can tell, labelled.
+        Further results of the method, labelled.
     warnings
-        What a careful statistician would tell you.
+        Warnings about the data or the method.
     """
 
     method: str

@@ -24,18 +24,19 @@ def imitation(
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     smoothing
-        α: choices imagined for every available action. 1 makes every policy equally likely beforehand; 0 is what was
-        seen and nothing else, and blind choice where nothing was.
+        α: the pseudo-count of every available action. With 1, all policies are equally likely a priori; with 0, the
+        policy is the observed frequencies, and uniform in states without observations.
     greedy
-        Always the most frequent action; among equally frequent ones, blindly. Much of what inferred rewards gain over
-        their demonstrators is gained by acting consistently, and this has it without any inference.
+        Whether to always take the most frequent action, at random among equally frequent ones. Much of what policies
+        for inferred rewards gain over their demonstrators comes from acting consistently; this baseline has that
+        advantage without any inference.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations)
     policies = demonstrated_policies(problem, checked_number(smoothing, "smoothing"))

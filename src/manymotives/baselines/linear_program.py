@@ -36,29 +36,29 @@ def linear_program(
     features: Any = None,
     on: str = "state",
 ) -> Result:
-    """The reward of each task, and the policy that is optimal for it.
+    """The reward of each task by linear programming, and the policy that is optimal for it.
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     penalty
-        λ, as a share of the smallest λ at which nothing is left of the reward (that one is in
-        `details["largest_penalty"]`; between 0 and 1 the same number means the same whatever the size of values). Small
-        ones spread rewards over all states, up to ±1; large ones leave the few states that matter most. Of a list of
-        shares the first is the answer's, and the rewards for each are in `details["reward_path"]`.
+        λ, as a fraction of the smallest λ for which the reward is zero everywhere. (That λ is in
+        `details["largest_penalty"]`; a fraction between 0 and 1 has the same meaning whatever the scale of values.)
+        Small penalties spread rewards over all states, up to ±1; large ones keep only the few states that matter most.
+        With a list of fractions, the result is for the first, and the rewards for each are in `details["reward_path"]`.
     margin
-        How much better the action taken must be than every other, everywhere it was taken. Above 0 there may be no such
-        reward with weights within ±1: an error says where.
+        How much better the observed action must be than every other, wherever it was taken. Above 0 there may be no
+        such reward with weights within ±1; an error then says where.
     relax
-        In that case, the reward for which the margins fall short by the least in all.
+        In that case, whether to use the reward whose margins fall short by the least in total.
     features, on
-        φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a reward of its own.
+        φ: [S, K], or [S, A, K] with `on="state_action"`. By default, every state (or pair) has a reward of its own.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations)
     basis = checked_features(environment, features, on)

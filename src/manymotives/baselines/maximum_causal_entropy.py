@@ -47,30 +47,31 @@ def maximum_causal_entropy(
     smoothing: float = 0.0,
     iterations: int = 200,
 ) -> Result:
-    """The reward of each task and the soft-optimal policy for it, which collects as much of every feature as was seen.
+    """The reward of each task and the soft-optimal policy for it, whose feature expectations match the observed ones.
 
     `details["log_likelihood"]` is (1 − γ) E Σ_t γ^t log π(a_t|s_t) for the demonstrator's choices, without the penalty.
-    `policies` are soft; `mm.plan(environment, result.rewards.values)` has the greedy ones.
+    `policies` are soft; `mm.plan(environment, result.rewards.values)` gives the greedy ones.
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     penalty
-        κ: κ |w|² / 2 is taken from the log-likelihood, which is that of one endless episode however many choices were
-        seen; normalised features then match up to (1 − γ) κ w.
+        κ: κ |w|² / 2 is subtracted from the log-likelihood, which is that of one infinite episode, however many choices
+        were observed; normalised features then match up to (1 − γ) κ w.
     features, on, start
-        As for `mwal`. Signs of weights do not matter here.
+        As for `mwal`. The signs of weights do not matter here.
     smoothing
-        Choices imagined for every available action when the demonstrator's policy is estimated. Any positive number
-        makes a finite reward possible.
+        The pseudo-count of every available action with which the demonstrator's policy is estimated. With any positive
+        number the reward is finite.
     iterations
-        Of Newton's method, at most; it stops where every feature matches to a billionth of its largest value.
+        The largest number of iterations of Newton's method, which stops if every feature matches to a billionth of its
+        largest value.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)

@@ -42,31 +42,32 @@ def multiple_intentions(
     on: str = "state",
     seed: Any = 0,
 ) -> Result:
-    """What each group of tasks wants, and who belongs to which.
+    """The reward of each group of tasks, and the probability that each task belongs to each group.
 
-    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are what is wanted, the
-    commonest first. `rewards` of a task are their average by its responsibilities, `policies` optimal for that.
+    `details["responsibilities"]` (task, intention) sum to one; `details["intention_rewards"]` are the rewards of the
+    groups, the most common first. The `rewards` of a task are their average, weighted by its responsibilities, and
+    `policies` are optimal for it.
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     intentions
-        I: how many rewards there are; 2 unless told, or 1 where there is a single task.
+        I: the number of rewards; by default 2, or 1 if there is a single task.
     choice
-        How everybody chooses: `SoftOptimal(c)` or `Softmax(c)` with a number c, without lapses. Choices tell c w alone,
-        and w has a standard deviation of 10 beforehand: the smaller c, the stronger this prior.
+        The choice rule of all tasks: `SoftOptimal(c)` or `Softmax(c)` with a number c, without lapses. Choices identify
+        the product c w only, and w has a prior standard deviation of 10, so the prior is stronger the smaller c is.
     starts
-        The best of so many runs from random responsibilities is returned.
+        The number of runs from random responsibilities, of which the best is returned.
     features, on
-        φ: [S, K], or [S, A, K] with `on="state_action"`; by default every state (or pair) has a weight of its own.
+        φ: [S, K], or [S, A, K] with `on="state_action"`. By default, every state (or pair) has a weight of its own.
     seed
-        Of the starts.
+        Seed of the starts.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, seed=seed, may_pool=False)
     basis = checked_features(environment, features, on)

@@ -45,29 +45,31 @@ def mwal(
     start: Any = None,
     smoothing: float = 0.0,
 ) -> Result:
-    """The mixture of policies that does best against the least favourable weights, as one stationary policy a task.
+    """The mixture of policies that does best for the least favourable weights, as one stationary policy per task.
 
-    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
-    with `details["mixture_weights"]`. `details["advantage"]` is its least min_k μ_k(ψ) − μ_k(demonstrator);
-    `details["gap"]`, at most `details["bound"]`, how much more the best mixture could have.
+    `policies` visits every state–action pair exactly as often as the mixture, which is in `details["mixture_policies"]`
+    with `details["mixture_weights"]`. `details["advantage"]` is its advantage for the worst feature, min_k μ_k(ψ) −
+    μ_k(demonstrator); `details["gap"]`, which is at most `details["bound"]`, is how much larger the advantage of the
+    best mixture could be.
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     iterations
-        T: rounds of the game, one plan each.
+        T: the number of rounds of the game, with one plan each.
     features, on
-        φ: [S, K], or [S, A, K] with `on="state_action"`; by default one for each state (or pair).
+        φ: [S, K], or [S, A, K] with `on="state_action"`. By default, one feature for each state (or pair).
     start
-        Where episodes begin: probabilities [S] or a mapping from names. Default: where each task's own episodes do.
+        Where episodes begin: probabilities [S] or a mapping from names. By default, where each task's own episodes
+        begin.
     smoothing
-        Choices imagined for every available action when the demonstrator's policy is estimated.
+        The pseudo-count of every available action with which the demonstrator's policy is estimated.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)

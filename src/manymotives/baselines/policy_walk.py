@@ -32,14 +32,14 @@ LARGEST = 2_000  # states; beyond, a walk of single rewards gets nowhere, and it
 
 @dataclass(frozen=True)
 class UniformPrior:
-    """Every reward between −limit and limit, on a grid of this spacing through 0, is equally likely.
+    """All rewards between −limit and limit, on a grid through 0, are equally likely.
 
     Parameters
     ----------
     limit
         The largest reward.
     spacing
-        Of the grid of rewards.
+        Spacing of the grid of rewards.
     """
 
     limit: float = 1.0
@@ -62,14 +62,14 @@ class UniformPrior:
 
 @dataclass(frozen=True)
 class GaussianPrior:
-    """Rewards are normal with mean 0 and this standard deviation, on a grid of this spacing through 0.
+    """Rewards are normal with mean 0, on a grid through 0.
 
     Parameters
     ----------
     scale
         The standard deviation.
     spacing
-        Of the grid of rewards.
+        Spacing of the grid of rewards.
     """
 
     scale: float = 1.0
@@ -87,14 +87,14 @@ class GaussianPrior:
 
 @dataclass(frozen=True)
 class LaplacianPrior:
-    """p(ρ) ∝ exp(−|ρ| / scale) on a grid of this spacing through 0: most rewards are near 0.
+    """p(ρ) ∝ exp(−|ρ| / scale) on a grid through 0: most rewards are near 0.
 
     Parameters
     ----------
     scale
         The mean of |ρ|.
     spacing
-        Of the grid of rewards.
+        Spacing of the grid of rewards.
     """
 
     scale: float = 1.0
@@ -121,31 +121,31 @@ def policy_walk(
     on: str = "state",
     seed: Any = 0,
 ) -> Result:
-    """The posterior mean reward of each task, and the policy that is optimal for it.
+    """The posterior mean reward of each task by PolicyWalk, and the policy that is optimal for it.
 
-    `details["reward_draws"]` has the draws (chain, draw, task, state).
+    `details["reward_draws"]` contains the draws (chain, draw, task, state).
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     prior
         `UniformPrior(limit)`, `GaussianPrior(scale)` or `LaplacianPrior(scale)`, with the spacing of their grid.
     choice
-        `Softmax(c)` with a number c: how far the demonstrator is to be trusted. Only c times the rewards matters.
+        `Softmax(c)` with a number c, the confidence in the demonstrator. Only the product of c and the rewards matters.
     method
-        `Metropolis(...)`, task by task; in each of its sweeps every reward is tried once on average.
+        `Metropolis(...)`, task by task; in each of its sweeps one change is proposed to every reward on average.
     normalised
         Whether the probabilities of the actions in a state sum to one (see the top of the file).
     on
-        "state" or "state_action": what the rewards lie on.
+        What has a reward: "state" or "state_action".
     seed
-        Task k walks with stream k of this seed.
+        Seed of the random numbers; task k has stream k.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, seed=seed)
     if not isinstance(prior, UniformPrior | GaussianPrior | LaplacianPrior):

@@ -41,27 +41,29 @@ def projection(
     start: Any = None,
     smoothing: float = 0.0,
 ) -> Result:
-    """The mixture of policies whose features are nearest to the demonstrator's, as one stationary policy a task.
+    """The mixture of policies whose feature expectations are closest to the demonstrator's, as one stationary policy
+    per task.
 
-    `policies` visits every state and action exactly as often as the mixture, which is in `details["mixture_policies"]`
-    with `details["mixture_weights"]`. `details["margin"]` is the path of t_i, `details["distance"]` what is left.
+    `policies` visits every state–action pair exactly as often as the mixture, which is in `details["mixture_policies"]`
+    with `details["mixture_weights"]`. `details["margin"]` contains the successive t_i, and `details["distance"]` the
+    final distance.
 
     Parameters
     ----------
     environment, demonstrations
-        What agents acted in, and what they did there.
+        The environment, and the demonstrations in it.
     tolerance
-        ε: stop when the distance |μ(demonstrator) − μ(mixture)|₂ is below this. It has the unit of the features; where
-        these are states, a share of one, since μ is normalised.
+        ε: the iterations stop if the distance |μ(demonstrator) − μ(mixture)|₂ is below it. It has the unit of the
+        features; if these are states, it is a fraction of one, since μ is normalised.
     iterations
-        At most so many policies.
+        The largest number of policies.
     features, on, start, smoothing
-        As for `mwal`. Signs of weights do not matter here.
+        As for `mwal`. The signs of weights do not matter here.
 
     Returns
     -------
     Result
-        `policies` (task, state, action), `rewards` where the method infers them, `details` and `warnings`.
+        `policies` (task, state, action), `rewards` if the method infers them, `details` and `warnings`.
     """
     problem = checked_problem(environment, demonstrations, start=start)
     basis = checked_features(environment, features, on)

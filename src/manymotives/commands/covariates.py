@@ -8,9 +8,10 @@ from typing import Any
 from manymotives.commands.inputs import Inputs
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.tables import MANY
-from manymotives.errors import InputError, listed, quoted
+from manymotives.errors import InputError, quoted
 from manymotives.io.columns import covariate_task_columns
 from manymotives.io.files import columns_in, read_table
+from manymotives.models.components import Factor, column_of
 from manymotives.models.formulas import parsed
 from manymotives.models.sharing import EFFECT_SCALE, Hierarchical
 from manymotives.posterior.effects import designs_of
@@ -120,9 +121,16 @@ def _formula(formulas: Sequence[str]) -> str | dict[str, str]:
     return found
 
 
-def covariates_said(asked: Asked | None, model: Any) -> str:
-    """What the population depends on, as a clause."""
+def covariates_said(asked: Asked | None, model: Any, inputs: Inputs) -> str:
+    """What the population depends on, as a clause, with the level that each factor's others are compared with."""
     if asked is None:
         return ""
-    kept = model.sharing.covariates.names
-    return f", whose population depends on covariates ({listed(kept, MANY)}: {asked.said}),"
+    designs = designs_of(model.sharing, inputs.demonstrations.tasks)
+    factors = [coding for design in designs.values() for coding in design.codings if isinstance(coding, Factor)]
+    references = {column_of(factor.component): factor.levels[0] for factor in factors}
+    names = [
+        f"{quoted(name)} (reference: {references[name]})" if name in references else quoted(name)
+        for name in model.sharing.covariates.names
+    ]
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return f", whose population depends on covariates ({', '.join(names[:MANY])}{more}: {asked.said}),"

@@ -54,16 +54,20 @@ def export(
             raise InputError(f"{there[0]} already exists. Overwrite it with --force, or choose another place.")
         folder.mkdir(parents=True, exist_ok=True)
         if is_file:
-            every = [table.assign(estimate=name) for name, table in tables.items()]
+            every = [table.assign(estimate=name) for name, table in tables.items() if len(table)]
             long = pd.concat(every, ignore_index=True)
             write_table(long[["estimate", *(name for name in long.columns if name != "estimate")]], out)
-            speaker.say(f"{out}  {len(long):,} rows: " + ", ".join(tables))
+            speaker.say(
+                f"{out}  {len(long):,} rows: " + ", ".join(name for name, table in tables.items() if len(table))
+            )
         else:
             for name, table in tables.items():
                 write_table(table, out / f"{name}.csv")
                 speaker.say(f"{out / name}.csv  {len(table):,} rows")
         for reason in (*skipped, *posterior.warnings):
             speaker.say(f"! {reason}", "yellow")
+        if not posterior.warnings:
+            speaker.say("There are no warnings.")
         speaker.result(
             {
                 "out": str(out),
@@ -107,7 +111,7 @@ def _tables(
         wanted["contrasts_between_subjects"] = lambda: _contrasts(posterior, "task", level, chosen)
     wanted |= {
         "policies": lambda: _policies(posterior),
-        "population": lambda: posterior.summary().table.rename_axis("quantity").reset_index(),
+        "population": lambda: posterior.summary(level=level).table.rename_axis("quantity").reset_index(),
     }
     return _made(wanted, posterior)
 
@@ -115,7 +119,7 @@ def _tables(
 def _made(
     wanted: dict[str, Callable[[], pd.DataFrame]], posterior: Posterior
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """These tables and the warnings, without what is empty; and what was left out with the reason."""
+    """These tables without what is empty, and the warnings, even if there are none; what was left out, and why."""
     made, skipped = {}, []
     for name, table in wanted.items():
         try:
@@ -127,8 +131,7 @@ def _made(
             continue
         if len(found):
             made[name] = found.rename(columns={"task": "subject", "other_task": "other_subject"})
-    warnings = pd.DataFrame({"warning": list(posterior.warnings)})
-    return made | ({"warnings": warnings} if len(warnings) else {}), skipped
+    return made | {"warnings": pd.DataFrame({"warning": list(posterior.warnings)}, dtype=object)}, skipped
 
 
 def _motive_tables(
@@ -147,7 +150,7 @@ def _motive_tables(
         selected(counts, word, names)  # those that do not exist are refused
     features = _typed(feature, posterior.weights, "feature") if posterior.has_features else None
     wanted = motives.tables(posterior, level, tasks, states, features)
-    return wanted | {"population": lambda: posterior.summary().table.rename_axis("quantity").reset_index()}
+    return wanted | {"population": lambda: posterior.summary(level=level).table.rename_axis("quantity").reset_index()}
 
 
 def _weight_tables(

@@ -1,5 +1,6 @@
 """From a table of choices to a posterior in a file."""
 
+import math
 import time
 from dataclasses import fields
 from enum import StrEnum
@@ -11,29 +12,26 @@ from rich.console import Console
 
 from manymotives import inference
 from manymotives.commands.common import JsonOption, Speaker
+from manymotives.commands.conclusions import found_and_said
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
 from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
-from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_found, mixture_said
-from manymotives.commands.mixture import lines as lines_of_mixture
-from manymotives.commands.motives import SwitchingBy, asked_switching, switching_said, wanted_most
-from manymotives.commands.motives import lines as lines_of_motives
+from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_said
+from manymotives.commands.motives import SwitchingBy, asked_switching, switching_said
 from manymotives.commands.outputs import announcer, check_out, left
 from manymotives.errors import InputError
 from manymotives.fitting.checkpoints import EVERY, fit_in_blocks
-from manymotives.fitting.compilation import SECONDS, is_compiled
 from manymotives.fitting.run import Run
-from manymotives.inference.progress import Progress, Quiet
+from manymotives.inference.progress import Progress, Quiet, announcement
 from manymotives.models import PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.choice import Softmax
 from manymotives.models.rewards import BetaReward, DirichletReward, GaussianReward
 from manymotives.models.sharing import Hierarchical, Pooled, Separate
 from manymotives.models.smooth import SmoothReward
 from manymotives.models.switching import Switching
-from manymotives.posterior import MixturePosterior, Posterior, SwitchingPosterior
+from manymotives.posterior import Posterior
 from manymotives.posterior.dependent_features import warnings_of_features
-from manymotives.posterior.estimates import has_estimate
 
 
 class Model(StrEnum):
@@ -257,17 +255,19 @@ def fit(
             "episode": episode,
             "step": step,
         }
-        inputs = read_inputs(
-            choices,
-            environment or (),
-            given,
-            discount=discount,
-            terminal=terminal or (),
-            coordinates=coordinates,
-            history=history,
-            plug_in=plug_in,
-            features=features,
-        )
+        progress = (Quiet if as_json else Progress)(on_command_line=True)
+        with progress.phase(f"Reading {choices.name}"):
+            inputs = read_inputs(
+                choices,
+                environment or (),
+                given,
+                discount=discount,
+                terminal=terminal or (),
+                coordinates=coordinates,
+                history=history,
+                plug_in=plug_in,
+                features=features,
+            )
         if inputs.features is not None:
             chosen_model = made_of_features(chosen_model, inputs.features, on)
         warnings = warnings_of_features(chosen_model.reward, inputs.environment)
@@ -276,28 +276,29 @@ def fit(
             warnings += more
         _introduce(speaker, inputs, warnings)
         if dry_run:
-            seen = chosen_model.demonstrations_of(inputs.demonstrations)
-            bound = chosen_model.bind(inputs.dynamics, seen)  # what fit would refuse is refused here
-            chosen_method = inference.suited(chosen_method, bound)
+            run = Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed)  # or refused
+            chosen_method = run.method
             made_of = "" if inputs.features is None else f", made of {features_said(inputs.features)},"
             on_what = On.states if chosen_model.reward.on == "state" else On.pairs
             more_said = f"{depth_said(depth)}{switching_said(switches)}{mixture_said(shared)}"
-            more_said += covariates_said(asked, chosen_model)
+            more_said += covariates_said(asked, chosen_model, inputs)
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
+            seconds, advice = run.forecast(progress)
+            if math.isfinite(seconds):
+                speaker.say(announcement(seconds, advice.on_command_line, run.looks.next_of_several))
             speaker.say("Nothing was written (--dry-run).")
-            speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method)})
+            ahead = {"seconds_ahead": round(seconds, 1) if math.isfinite(seconds) else None}
+            speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method), **ahead})
             return
-        if isinstance(chosen_method, inference.HMC) and not is_compiled():
-            speaker.say(f"Compiling, once: about {SECONDS} s.")
         began = time.monotonic()
         posterior = fit_in_blocks(
             Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed),
             target,
             resume=resume and not force,
             every=checkpoint,
-            progress=Quiet() if as_json else Progress(),
+            progress=progress,
             on_checkpoint=None if as_json or Console(stderr=True).is_terminal else announcer(target),
         )
         _conclude(speaker, posterior, inputs, target, time.monotonic() - began)
@@ -348,13 +349,11 @@ def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> N
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
     drawn = posterior.data["posterior"].dataset
-    found, lines, others = _found(posterior)
+    found, lines = found_and_said(posterior)
     speaker.say("")
     speaker.say(f"{drawn.sizes['chain']} × {drawn.sizes['draw']:,} draws in {seconds:,.0f} s.")
-    for line in lines[:10]:
+    for line in lines:
         speaker.say(line)
-    if len(lines) > 10:
-        speaker.say(f"  … and {len(lines) - 10} more {others}")
     for warning in posterior.warnings:
         speaker.say(f"! {warning}", "yellow")
     speaker.say(f"Saved in {target}. Next: manymotives report {target}, or manymotives export {target} --out tables")
@@ -370,25 +369,6 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
             **inputs.facts(),
         }
     )
-
-
-def _found(posterior: Posterior) -> tuple[dict[str, Any], list[str], str]:
-    """What each subject, or each motive, wants most: for machines, for people, and what there may be more of."""
-    if isinstance(posterior, SwitchingPosterior):
-        return {"motives": wanted_most(posterior)}, lines_of_motives(posterior), "motives"
-    if isinstance(posterior, MixturePosterior):
-        return mixture_found(posterior), lines_of_mixture(posterior), "lines"
-    if has_estimate(posterior.data):
-        table = posterior.estimates()  # type: ignore[attr-defined]
-        rows = [f"  {r.task}: {r.parameter} {r.estimate:.4g} ± {r.standard_error:.2g}" for r in table.itertuples()]
-        plain = table.astype(object).where(table.notna(), None)  # JSON has no word for what is not a number
-        return {"estimates": plain.to_dict("records")}, rows, "estimates"
-    mean = posterior.mean_reward
-    if mean.ndim == 3:
-        mean = mean.max("action")
-    states = mean["state"].values[mean.fillna(-float("inf")).values.argmax(axis=1)]
-    most = {str(name): str(state) for name, state in zip(posterior.tasks, states)}
-    return {"wants_most": most}, [f"  {name}: wants most {state}" for name, state in most.items()], "subjects"
 
 
 def _settings(method: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from manymotives.commands.ranking import ranked, wanted
 from manymotives.errors import InputError, quoted
 from manymotives.models.mixture import EPISODE, TASK, DirichletProcess, FiniteNumber, Mixture
 from manymotives.models.priors import HalfNormal
@@ -86,23 +87,21 @@ def mixture_found(posterior: MixturePosterior) -> dict[str, Any]:
     number = {str(count): round(float(share), 4) for count, share in posterior.number_of_motives.items()}
     partition, wants = posterior.partition, _wanted_most(posterior)
     motives = [
-        {"motive": k, "wants_most": wants[k], "subjects": [str(name) for name in members]}
+        {"motive": k, "wants_most": wants[k][0], "subjects": [str(name) for name in members]}
+        | ({"too_close_to_tell": wants[k][1:]} if len(wants[k]) > 1 else {})
         for k, members in partition.members.items()
     ]
     return {"number_of_motives": number, "motives": motives}
 
 
-def _wanted_most(posterior: MixturePosterior) -> dict[int, str]:
-    """The state that each motive of the partition wants most, by the average over its subjects."""
-    mean = posterior.mean_reward
-    if "action" in mean.dims:
-        mean = mean.max("action")
+def _wanted_most(posterior: MixturePosterior) -> dict[int, list[str]]:
+    """What each motive of the partition wants most, by the average over its subjects, and what is too close to it."""
+    values = posterior.weights if posterior.has_features else posterior.rewards
     groups = posterior.partition.groups.values
-    found = {}
-    for k in range(1, posterior.partition.number + 1):
-        here = mean.isel(task=np.flatnonzero(groups == k)).mean("task")
-        found[k] = str(here["state"].values[np.nanargmax(here.values)])
-    return found
+    return {
+        k: ranked(posterior, values.isel(task=np.flatnonzero(groups == k)).mean("task"))[0]
+        for k in range(1, posterior.partition.number + 1)
+    }
 
 
 def lines(posterior: MixturePosterior) -> list[str]:
@@ -111,8 +110,7 @@ def lines(posterior: MixturePosterior) -> list[str]:
     likely = sorted(found["number_of_motives"].items(), key=lambda each: -each[1])[:NUMBERS]
     said = ", ".join(f"{count} (probability {share:.2f})" for count, share in likely)
     return [f"  motives: {said}"] + [
-        f"  motive {row['motive']}: wants most {row['wants_most']}; {', '.join(row['subjects'])}"
-        for row in found["motives"]
+        f"  motive {row['motive']}: wants most {wanted(row)}; {', '.join(row['subjects'])}" for row in found["motives"]
     ]
 
 

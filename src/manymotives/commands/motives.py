@@ -4,9 +4,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from manymotives.commands.ranking import ranked, wanted
 from manymotives.errors import InputError, quoted
 from manymotives.models.switching import MOST_MOTIVES, StickBreaking, Switching
 from manymotives.posterior import SwitchingPosterior
@@ -55,9 +55,7 @@ def switching_said(switching: Switching | None) -> str:
 
 def wanted_most(posterior: SwitchingPosterior) -> list[dict[str, Any]]:
     """Of each motive (of each subject, where motives are its own): what it wants most, its share of steps."""
-    reward, share = posterior.mean_reward, posterior.shares()
-    if "action" in reward.dims:
-        reward = reward.max("action")
+    reward, share = posterior.weights if posterior.has_features else posterior.rewards, posterior.shares()
     if posterior.model.is_hierarchical:
         reward = reward.mean("task")
     if "task" not in reward.dims:  # of all subjects, each with as many steps as it has
@@ -69,16 +67,17 @@ def wanted_most(posterior: SwitchingPosterior) -> list[dict[str, Any]]:
     found = []
     for task, motive, value in used:
         here = reward.sel(motive=motive) if task is None else reward.sel(motive=motive, task=task)
-        best = str(here["state"].values[np.nanargmax(here.values)])
+        (best, *close), _ = ranked(posterior, here)
         told: dict[str, Any] = {} if task is None else {"subject": str(task)}
-        found.append({**told, "motive": int(motive), "wants_most": best, "share": round(float(value), 4)})
+        told |= {"motive": int(motive), "wants_most": best, "share": round(float(value), 4)}
+        found.append(told | ({"too_close_to_tell": close} if close else {}))
     return found
 
 
 def lines(posterior: SwitchingPosterior) -> list[str]:
     """The same for people."""
     return [
-        f"  {row['subject'] + ', ' if 'subject' in row else ''}motive {row['motive']}: wants most {row['wants_most']}; "
+        f"  {row['subject'] + ', ' if 'subject' in row else ''}motive {row['motive']}: wants most {wanted(row)}; "
         f"{row['share']:.0%} of the steps"
         for row in wanted_most(posterior)
     ]

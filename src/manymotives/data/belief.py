@@ -27,25 +27,24 @@ DERIVED = ("matrix", "tensor", "is_absorbing")  # what an environment has comput
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class DynamicsBelief:
-    """What is known of an environment whose transitions are not.
+    """A belief about an environment with unknown transitions.
 
-    Next states of each pair of state and action have a Dirichlet distribution, independently of other pairs. It takes
-    the place of an `Environment` in `fit`, `plan` and `calibrate`.
+    The next states of each state–action pair have a Dirichlet distribution, independently of other pairs. A belief
+    replaces the `Environment` in `fit`, `plan` and `calibrate`.
 
     Parameters
     ----------
     counts
-        How often each next state followed: [S, A, S], or a scipy.sparse matrix [S·A, S] as in `Environment`.
+        How often each next state was observed: [S, A, S], or a scipy.sparse matrix [S·A, S] as in `Environment`.
     discount, states, actions, terminal, start
         As in `Environment`.
     prior
-        What is thought before anything was seen, in counts: one number for a pair of state and action as a whole,
-        spread evenly over the next states that are possible; or an array [S, A, S]. Default 1: one observation, of
-        everything at once.
+        Pseudo-counts before any observation: one number for each state–action pair as a whole, spread evenly over the
+        next states that are possible; or an array [S, A, S]. The default is 1, the weight of a single observation.
     possible
-        Boolean [S, A, S]: moves that can happen at all (default: to everywhere). Others never do, and what has a prior
-        count of 0 and was not seen does not either; an action that can lead nowhere does not exist. Or [S, A]: which
-        actions exist where.
+        Boolean [S, A, S]: transitions that are possible at all (default: all). Other transitions never happen, nor do
+        those with a prior count of 0 that were not observed; an action without possible next states does not exist. Or
+        [S, A]: which actions exist in which state.
     """
 
     mean: Environment  # the expected transitions; names, discount and all that is known
@@ -93,31 +92,31 @@ class DynamicsBelief:
         terminal: Sequence[Label] = (),
         start: Any = None,
     ) -> "DynamicsBelief":
-        """What demonstrations show of the environment, of all tasks together.
+        """The belief after observing the transitions of all tasks together.
 
-        Actions exist where somebody took them; states where nobody did anything are terminal. Unless `possible` says
-        otherwise, a state may be followed by whatever was seen to follow it, after any action; and by anything at all
-        if nothing was. Episodes begin where they were seen to.
+        An action exists in a state if somebody took it there; states in which nobody acted are terminal. Unless
+        `possible` says otherwise, a state may be followed, after any action, by every state that was observed to follow
+        it, and by any state if none was. Episodes begin where they were observed to begin.
 
         Parameters
         ----------
         demonstrations
-            What everybody did.
+            The demonstrations of all tasks.
         discount
             γ in [0, 1).
         prior
-            Added to each pair of state and action, spread evenly over the moves that are possible.
+            Pseudo-count added to each state–action pair, spread evenly over its possible transitions.
         possible
-            Boolean [S, A, S] (or sparse [S·A, S]): which moves can happen.
+            Boolean [S, A, S] (or sparse [S·A, S]): which transitions are possible.
         terminal
             Names of states that end an episode.
         start
-            Where episodes begin. None: where they were seen to.
+            Where episodes begin. If None, where they were observed to begin.
 
         Returns
         -------
         DynamicsBelief
-            After these demonstrations.
+            The belief after these demonstrations.
         """
         return cls(**parts_of_demonstrations(demonstrations, possible, terminal, start), discount=discount, prior=prior)
 
@@ -134,9 +133,10 @@ class DynamicsBelief:
         prior: float = 0.0,
         start: Any = None,
     ) -> "DynamicsBelief":
-        """From a long table, one row for each move that can happen and its count; counts need not be whole.
+        """Read a belief from a long table with one row for each possible transition and its count, which need not be
+        whole.
 
-        Moves and actions without a row are impossible. States after which nothing is listed are terminal.
+        Transitions and actions without a row are impossible. States after which nothing is listed are terminal.
 
         Parameters
         ----------
@@ -145,35 +145,35 @@ class DynamicsBelief:
         discount
             γ in [0, 1).
         state, action, next_state, count
-            Column names.
+            Names of the columns.
         prior
-            Added to each pair of state and action, spread evenly over the moves listed.
+            Pseudo-count added to each state–action pair, spread evenly over its listed transitions.
         start
             As for `Environment`.
 
         Returns
         -------
         DynamicsBelief
-            With the names of the table.
+            A belief with the names of the table.
         """
         columns: dict[str, Column] = {"state": state, "action": action, "next_state": next_state, "count": count}
         return cls(**parts_of_table(frame, columns), discount=discount, prior=prior, start=start)
 
     @classmethod
     def around(cls, environment: Environment, weight: float) -> "DynamicsBelief":
-        """As if an environment were known from so many observations of each state and action.
+        """The belief after a given number of observations of each state–action pair that match an environment exactly.
 
         Parameters
         ----------
         environment
             The mean of the belief.
         weight
-            How many observations of each pair of state and action.
+            The number of observations of each state–action pair.
 
         Returns
         -------
         DynamicsBelief
-            With these counts.
+            A belief with these counts.
         """
         if not (np.isfinite(weight) and weight > 0):
             raise InputError(f"weight must be a positive number of observations; found {quoted(weight)}.")
@@ -190,17 +190,17 @@ class DynamicsBelief:
         return made
 
     def after(self, demonstrations: Demonstrations) -> "DynamicsBelief":
-        """The belief of somebody who has seen these as well: their transitions are added to the counts.
+        """The belief updated by further demonstrations, whose transitions are added to the counts.
 
         Parameters
         ----------
         demonstrations
-            What was seen.
+            The further demonstrations.
 
         Returns
         -------
         DynamicsBelief
-            A new one.
+            A new belief.
         """
         known = self.mean
         if demonstrations.states != known.states or demonstrations.actions != known.actions:
@@ -257,14 +257,14 @@ class DynamicsBelief:
         return self._like(sp.csr_array((probabilities, known.indices, known.indptr), shape=known.shape))
 
     def sample(self, count: int, seed: int = 0) -> list[Environment]:
-        """Environments that may be the true one.
+        """Draw environments from the belief.
 
         Parameters
         ----------
         count
-            How many.
+            The number of environments.
         seed
-            Another number, other environments.
+            Seed of the random numbers.
 
         Returns
         -------
@@ -276,7 +276,7 @@ class DynamicsBelief:
         return [self.environment(each) for each in self.draws(count, np.random.default_rng(seed))]
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """Every possible move: its mean probability, its interval (equal-tailed, exact), how much stands behind it.
+        """A table of all possible transitions: mean probability, exact equal-tailed interval, and Dirichlet parameter.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class DynamicsBelief:
         Returns
         -------
         DataFrame
-            One row for each move.
+            One row for each transition.
         """
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1; found {quoted(level)}.")

@@ -28,30 +28,30 @@ from manymotives.errors import InputError, RowError, listed, quoted
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Demonstrations:
-    """The choices of many tasks (subjects, teachers, …), one row a visited state.
+    """The choices of many tasks (subjects, teachers, …), with one row per visited state.
 
-    Rows are sorted by task, episode and step, so what came before a choice is what stands above it. `action` is −1
-    in a state without a recorded action (often an episode's last); `next_state` is −1 where it is not known: at
-    an end, before a gap.
+    Rows are sorted by task, episode and step, so the rows above a choice are what preceded it. `action` is −1 in a
+    state without a recorded action (often the last of an episode); `next_state` is −1 if it is unknown, at the end of
+    an episode or before a gap.
 
     Attributes
     ----------
     tasks, states, actions
         Names.
     episodes
-        The user's name of each episode; episodes of different tasks may share one.
+        The name of each episode in your data; episodes of different tasks may have the same name.
     task, state, action
         [rows] indices into these names.
     episode
         [rows] indices into `episodes`, different for every episode of every task.
     step
-        [rows] the user's own numbers or times.
+        [rows] step numbers or times, as in your data.
     next_state
         [rows] indices of states.
     follows
-        [rows] whether a row is the very next step after the row above it.
+        [rows] whether a row is the step immediately after the row above it.
     warnings
-        What a careful reader of the data would want to know.
+        Warnings about the data.
     """
 
     tasks: tuple[Label, ...]
@@ -81,28 +81,29 @@ class Demonstrations:
         next_state: Column | None = None,
         environment: Any = None,
     ) -> "Demonstrations":
-        """Demonstrations from a data frame with one row a step (pandas, polars, pyarrow, …).
+        """Read demonstrations from a data frame with one row per step (pandas, polars, pyarrow, …).
 
         Parameters
         ----------
         frame
             The table. An empty `action` is a state in which nothing was chosen; an empty `state` is a gap.
         environments
-            The environment, or several by name: gives the names of states and actions, and says which action exists
-            where. Without it both are taken from the table, sorted.
+            The environment, or several by name. It provides the names of states and actions, and says which actions
+            exist in which state. Without it, the names are taken from the table and sorted.
         task, state, action
-            Column names; several, such as `state=["room", "hour"]`, are read as one. `task=None`: everything belongs to
-            one task.
+            Names of the columns; several, such as `state=["room", "hour"]`, are combined into one. With `task=None`,
+            all rows belong to one task.
         episode
-            Column that tells a task's episodes apart. Without it each task is one episode.
+            The column that distinguishes the episodes of a task. Without it, each task has one episode.
         step
-            Column that orders an episode: whole numbers (a missing number is a gap), other numbers or
-            times. Without it rows are in order.
+            The column that orders an episode: whole numbers (a missing number is a gap), other numbers or times.
+            Without it, rows are taken to be in order.
         next_state
-            Column with the state that followed. Without it, it is the state of the next step.
+            The column of next states. Without it, the next state is the state of the next step.
         environment
-            Of several environments, the column that says in which of them a row is; "environment" where there is one.
-            An episode ends where the environment changes. (The environment itself may also be given by this word.)
+            With several environments, the column that names the environment of a row; "environment" if there is such a
+            column. An episode ends if the environment changes. (The environment itself may also be given under this
+            name.)
 
         Returns
         -------
@@ -170,13 +171,13 @@ class Demonstrations:
     @classmethod
     def from_lists(
         cls,
-        trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+        trajectories: Sequence[Sequence[Sequence[Any]]],
         environment: Environment | Mapping[Any, Environment] | None = None,
         *,
         tasks: Sequence[Label] | None = None,
         environments: Sequence[Label] | None = None,
     ) -> "Demonstrations":
-        """Demonstrations from (states, actions) pairs of any lengths, by name; a last state may lack its action.
+        """Make demonstrations from pairs (states, actions) of names, of any lengths; the last state may lack an action.
 
         Parameters
         ----------
@@ -185,10 +186,10 @@ class Demonstrations:
         environment
             As `environments` for `from_frame`.
         tasks
-            The task of each trajectory; trajectories of one task are its episodes. None: every trajectory is a task of
-            its own.
+            The task of each trajectory; trajectories of the same task are its episodes. If None, every trajectory is a
+            task of its own.
         environments
-            Of several environments, the name of that of each trajectory.
+            With several environments, the name of the environment of each trajectory.
 
         Returns
         -------
@@ -202,7 +203,7 @@ class Demonstrations:
 
     @cached_property
     def counts(self) -> Int[np.ndarray, "task S A"]:
-        """How often each task took each action in each state: all that a reactive policy's likelihood needs."""
+        """How often each task took each action in each state: the sufficient statistics of a memoryless policy."""
         shape = (self.num_tasks, len(self.states), len(self.actions))
         made = self.action != NONE
         flat = np.ravel_multi_index((self.task[made], self.state[made], self.action[made]), shape)
@@ -210,18 +211,18 @@ class Demonstrations:
 
     @cached_property
     def visits(self) -> Int[np.ndarray, "task S"]:
-        """How often each task was in each state, whether or not it chose there."""
+        """How often each task visited each state, with or without a recorded choice."""
         shape = (self.num_tasks, len(self.states))
         flat = np.ravel_multi_index((self.task, self.state), shape)
         return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
 
     def transition_counts(self, task: Label | None = None) -> sp.csr_array:
-        """How often each next state followed each state and action.
+        """How often each next state followed each state–action pair.
 
         Parameters
         ----------
         task
-            Its name. None: all tasks together.
+            The name of a task. If None, all tasks together.
 
         Returns
         -------
@@ -255,17 +256,18 @@ class Demonstrations:
     # ---- out again -----------------------------------------------------------------------------------------
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """One row a step, by name, in order of task, episode and step: the inverse of `from_frame`.
+        """A data frame with names and one row per step, in order of task, episode and step: the inverse of
+        `from_frame`.
 
         Parameters
         ----------
         backend
-            "pandas", "polars" or "pyarrow".
+            The library of the data frame: "pandas", "polars" or "pyarrow".
 
         Returns
         -------
         DataFrame
-            Of that library.
+            A data frame of that library.
         """
 
         def named(index: np.ndarray, names: tuple[Label, ...]) -> list[Label | None]:
@@ -284,12 +286,13 @@ class Demonstrations:
         )
 
     def pooled(self) -> "Demonstrations":
-        """The same choices as if one task, "all", had made them; episodes are named by their task and their name.
+        """The same choices as if one task, "all", had made them; episodes are named after their task and their own
+        name.
 
         Returns
         -------
         Demonstrations
-            Of one task.
+            Demonstrations of one task.
         """
         first = np.append(True, np.diff(self.episode) != 0)
         owners = [self.tasks[task] for task in self.task[first]]
@@ -319,17 +322,17 @@ class Demonstrations:
         return replace(self, tasks=labels, task=episode, episode=episode, episodes=tuple(names))
 
     def with_memory(self, environment: Environment) -> "Demonstrations":
-        """The same choices in an environment made by `Environment.with_memory`: states become pairs.
+        """The same choices in an environment made by `Environment.with_memory`, whose states are pairs of states.
 
         Parameters
         ----------
         environment
-            Made by `Environment.with_memory`.
+            An environment made by `Environment.with_memory`.
 
         Returns
         -------
         Demonstrations
-            Whose states are pairs.
+            Demonstrations whose states are pairs.
         """
         if environment.pairs is None:
             raise InputError("this environment has no memory: create one that has with environment.with_memory().")

@@ -39,27 +39,27 @@ DENSE_BYTES = 2 * 2**30  # a dense [S, A, S] array past this is refused, not att
 class Environment:
     """A controlled Markov process with its discount, start distribution and names.
 
-    `with_coordinates` says where to draw the states.
+    `with_coordinates` gives states positions for plots.
 
     Parameters
     ----------
     transitions
-        Probabilities of the next state: an array [S, A, S], or a scipy.sparse matrix [S·A, S] whose row
-        s·A + a belongs to action a in state s. Kept in the form given.
+        Probabilities of the next state: an array [S, A, S], or a scipy.sparse matrix [S·A, S] whose row s·A + a belongs
+        to action a in state s. It is kept in the form given.
     discount
-        γ in [0, 1). It changes what a reward means, so it has no default.
+        γ in [0, 1). The meaning of a reward depends on it, so it has no default.
     states, actions
-        Names; 0, 1, 2, … if absent.
+        Names; by default 0, 1, 2, ….
     available
-        Boolean [S, A]: which actions exist where (default: all). Rows of the others are ignored.
+        Boolean [S, A]: which actions exist in which state (default: all). Rows of other actions are ignored.
     terminal
-        Names of the states that end an episode: their reward is received once, V = ρ. (An *absorbing*
-        state is an ordinary one that leads to itself: V = ρ / (1 − γ).)
+        Names of the states that end an episode. Their reward is received once, V = ρ. (An *absorbing* state, by
+        contrast, is an ordinary one that leads to itself: V = ρ / (1 − γ).)
     start
-        Where episodes begin: probabilities [S], or a mapping from state names to probabilities (default:
-        every state that is not terminal, equally).
+        Where episodes begin: probabilities [S], or a mapping from names of states to probabilities. By default, all
+        states that are not terminal are equally likely.
     reward
-        The true reward where there is one, [S] or [S, A]: for simulation and evaluation, never for inference.
+        The true reward if there is one, [S] or [S, A]. It is used for simulation and evaluation, never for inference.
     """
 
     transitions: Float[np.ndarray, "S A S"] | sp.csr_array
@@ -126,10 +126,10 @@ class Environment:
         terminal: Sequence[Label] = (),
         start: Any = None,
     ) -> "Environment":
-        """An environment from a long table, one row for each (state, action, next state) that can happen.
+        """Read an environment from a long table, with one row for each possible (state, action, next state).
 
-        Pairs of state and action with no row do not exist. A row with a state and nothing else declares that
-        state terminal; so does `terminal`. States and actions are in the order in which they first appear.
+        State–action pairs without a row do not exist. A row with a state and nothing else declares that state terminal,
+        as does `terminal`. States and actions are in the order in which they first appear.
 
         Parameters
         ----------
@@ -138,16 +138,16 @@ class Environment:
         discount
             γ in [0, 1).
         state, action, next_state, probability
-            Column names; several, such as `state=["room", "hour"]`, are read as one.
+            Names of the columns; several, such as `state=["room", "hour"]`, are combined into one.
         terminal
-            Names of states that end an episode.
+            Names of the states that end an episode.
         start
             Where episodes begin, as for `Environment`.
 
         Returns
         -------
         Environment
-            With the names of the table.
+            An environment with the names of the table.
         """
         wanted: dict[str, Column] = {
             "state": state,
@@ -206,17 +206,17 @@ class Environment:
         )
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """The long table of this environment: `from_frame` reads it back.
+        """The environment as a long table, which `from_frame` reads.
 
         Parameters
         ----------
         backend
-            "pandas", "polars" or "pyarrow".
+            The library of the data frame: "pandas", "polars" or "pyarrow".
 
         Returns
         -------
         DataFrame
-            Of that library.
+            A data frame of that library.
         """
         entries = self.matrix.tocoo()
         kept = np.flatnonzero(entries.data > 0)
@@ -273,21 +273,23 @@ class Environment:
         return read_only(self.matrix.toarray().reshape(shape))
 
     def with_memory(self, firsts: Sequence[Label] | None = None) -> "Environment":
-        """The same environment with (previous state, state) as its states.
+        """The same environment with pairs (previous state, state) as its states.
 
-        A policy with one step of memory here is an ordinary policy there. Only pairs that can occur exist; the
-        first step of an episode has no previous state and its pair is named "→state". `pairs` holds the two
-        indices ((−1, s) for first steps), so `reward[environment.pairs[:, 1]]` lifts a reward on states.
+        A policy with one step of memory in this environment is an ordinary policy in the new one. Only pairs that can
+        occur exist; the first step of an episode has no previous state, and its pair is named "→state". `pairs`
+        contains the two indices ((−1, s) for first steps), so `reward[environment.pairs[:, 1]]` turns a reward of
+        states into one of pairs.
 
         Parameters
         ----------
         firsts
-            States that may have no previous one; where episodes can start is always among them. None: all.
+            States that may have no previous one; those in which episodes can start are always included. If None, all
+            states.
 
         Returns
         -------
         Environment
-            With a state for each pair.
+            An environment with one state for each pair.
         """
         moves = self.matrix.tocoo()
         possible = moves.data > 0
@@ -323,7 +325,7 @@ class Environment:
         return remembering.paired(pairs)
 
     def with_discount(self, discount: float) -> "Environment":
-        """The same environment, in which the next step counts this much.
+        """The same environment with another discount.
 
         Parameters
         ----------
@@ -346,7 +348,7 @@ class Environment:
         return known
 
     def with_coordinates(self, coordinates: Any) -> "Environment":
-        """The same environment, drawn with each state at its (x, y).
+        """The same environment, with the position (x, y) of each state for plots.
 
         Parameters
         ----------

@@ -30,9 +30,9 @@ class Environments(Environment):
     Parameters
     ----------
     members
-        The environments, by name, all with the same discount. An episode is equally likely to start in each of them,
-        and then as that environment says. Where all have coordinates they are drawn side by side; where all have
-        rewards of their own, of the same kind, so has the union.
+        The environments by name, all with the same discount. Episodes start in each environment with equal probability,
+        and then as that environment says. If all have coordinates, they are drawn side by side; if all have rewards of
+        their own, of the same kind, so does the union.
     """
 
     names: tuple[Label, ...]  # of the environments

@@ -29,26 +29,26 @@ class Estimate(NamedTuple):
 def estimate_environment(
     demonstrations: Demonstrations, *, discount: float, terminal: Sequence[Label] = ()
 ) -> Estimate:
-    """The environment that these demonstrations show, where none is known.
+    """Estimate the environment from demonstrations, if none is known.
 
-    The probability of a next state is how often it followed: of all tasks together, since all act in one environment.
-    An action that was never seen in a state, or never with what followed, is taken not to exist there; a state in which
-    nothing is left to do is terminal. Episodes begin where they were seen to. How uncertain all this is does not enter
-    the posterior, which is why the environment carries a warning.
+    The probability of a next state is its relative frequency over all tasks together, since all act in the same
+    environment. An action that was never observed in a state, or never with a next state, is taken not to exist there;
+    a state without actions is terminal. Episodes begin where they were observed to begin. The posterior does not
+    include the uncertainty of these estimates, so the environment carries a warning.
 
     Parameters
     ----------
     demonstrations
-        What everybody did.
+        The demonstrations of all tasks.
     discount
-        γ: data do not tell it.
+        γ, which cannot be estimated from transitions.
     terminal
-        States known to end an episode.
+        States that are known to end an episode.
 
     Returns
     -------
     Estimate
-        `environment`, and the `demonstrations` that it can explain.
+        `environment`, and the `demonstrations` that are possible in it.
     """
     states, actions = demonstrations.states, demonstrations.actions
     counts = demonstrations.transition_counts()

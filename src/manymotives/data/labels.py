@@ -51,7 +51,11 @@ def indices_of(values: pd.Series, names: Sequence[Label], what: str, column: str
     if unknown:
         first = values.index[np.flatnonzero(codes == list(found).index(unknown[0]))[0]]
         nothing = str(unknown[0]).strip().lower() in MISSING
-        cure = "Leave cells empty where nothing was recorded." if nothing else "Correct it, or add it to them."
+        cure = (
+            "Leave cells empty where nothing was recorded."
+            if nothing
+            else "Correct it in the table, or use the same names in the environment."
+        )
         raise RowError(f"column {quoted(column)}, ", (first,), f": {unknown_names(unknown, names, what)} {cure}")
     lookup = np.array([numbers[name] for name in found] + [-1], dtype=np.int64)
     return lookup[codes]  # factorize codes a missing value as −1, the last entry of the lookup

@@ -10,7 +10,7 @@ from manymotives.errors import InputError
 
 
 def table_of_lists(
-    trajectories: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+    trajectories: Sequence[Sequence[Sequence[Any]]],
     tasks: Sequence[Label] | None,
     environments: Sequence[Label] | None,
 ) -> pd.DataFrame:
@@ -34,6 +34,11 @@ def table_of_lists(
     } | ({} if environments is None else {"environment": []})
     told: dict[Label, int] = {}
     for number, (owner, trajectory) in enumerate(zip(owners, trajectories)):
+        if _is_of_pairs(trajectory):
+            raise InputError(
+                f"trajectory {number} looks like a list of (state, action) pairs, but its states and its actions are "
+                "wanted as two lists, such as ([0, 4, 8], [1, 2, 1]). Convert each trajectory: tuple(zip(*trajectory))."
+            )
         visited, taken = map(list, trajectory)
         if len(visited) - len(taken) not in (0, 1) or len(visited) == 0:
             raise InputError(
@@ -52,3 +57,11 @@ def table_of_lists(
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()}).astype(
         {"episode": int, "step": int}
     )
+
+
+def _is_of_pairs(trajectory: Any) -> bool:
+    """Whether it has a pair for each step; of two steps, which may also be lists of states and actions, if tuples."""
+    pairs = [isinstance(step, Sequence) and not isinstance(step, str) and len(step) == 2 for step in trajectory]
+    if len(pairs) != 2:
+        return len(pairs) > 0 and all(pairs)
+    return isinstance(trajectory, list) and all(pairs) and all(isinstance(step, tuple) for step in trajectory)

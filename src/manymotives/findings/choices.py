@@ -25,7 +25,7 @@ SMALLEST = 1e-12  # a probability
 
 @dataclass(frozen=True, eq=False)
 class PredictiveCheck:
-    """Observed choices beside replicated ones."""
+    """Observed choices compared with replicated ones."""
 
     p_value: float  # of the distance between choices and policy, over everything
     subjects: pd.DataFrame  # task, choices, observed, lower, upper (nats a choice), p_likelihood, p_distance
@@ -36,19 +36,20 @@ class PredictiveCheck:
 
 
 def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> PredictiveCheck:
-    """Observed choices beside choices that the posterior would make in the same states.
+    """A posterior predictive check: observed choices compared with choices that the posterior predicts in the same
+    states.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     seed
-        Of the replications.
+        Seed of the replications.
 
     Returns
     -------
     PredictiveCheck
-        `p_value` of the whole; tables of `subjects`, `states` and `shares`.
+        `p_value` over everything; tables of `subjects`, `states` and `shares`.
     """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     policies = sample.policies

@@ -6,27 +6,32 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
+from manymotives.findings.effects import population_codings
+from manymotives.models.components import Factor
+from manymotives.models.covariates import level_name
 from manymotives.models.formulas import column_names
 from manymotives.posterior import Posterior
 from manymotives.posterior.effects import has_effects
 
 
 def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
-    """`posterior.contrast` of every covariate, one after the other, with a column `contrast` that names the two values.
+    """The results of `posterior.contrast` for every covariate in one table, whose column `contrast` names the two
+    values.
 
-    Factors: every level against the first. Numbers: one standard deviation above their mean against the mean.
+    Each level of a factor is compared with the reference of the model, as in `posterior.effects()`, so that both have
+    the same sign; for a numeric covariate, one standard deviation above its mean is compared with the mean.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     level
         Probability of the intervals.
 
     Returns
     -------
     DataFrame
-        Tidy, with a row for each contrast and quantity.
+        A tidy table, with a row for each contrast and quantity.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
@@ -42,20 +47,21 @@ def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:
 
 
 def _pairs(posterior: Any) -> list[tuple[str, Any, Any]]:
-    """A covariate of the population, and two of its values."""
-    table, found = posterior.model.sharing.covariates, []
-    terms = [term for read in posterior.model.sharing.formulas.values() for term in read.terms]
-    names = dict.fromkeys(name for term in terms for part in term for name in column_names(part.tree))
-    for name in names:
-        values = table.rows(posterior.tasks, [name]).values[name]
-        levels = table.levels[table.names.index(name)]
-        if levels is None:
-            numbers = np.array(values, dtype=float)
-            found.append((name, float(numbers.mean() + numbers.std(ddof=1)), float(numbers.mean())))
-        else:
-            present = [each for each in levels if each in values]
-            found += [(name, each, present[0]) for each in present[1:]]
-    return found
+    """A covariate of the population, and two of its values, the reference last."""
+    table = posterior.model.sharing.covariates
+    found: dict[str, list[tuple[str, Any, Any]]] = {}
+    for coding in population_codings(posterior):
+        for name in column_names(coding.component.tree):
+            values = table.rows(posterior.tasks, [name]).values[name]
+            if isinstance(coding, Factor):
+                value_of = {level_name(value): value for value in values}  # a column of numbers may be a factor
+                reference, *others = (value_of[level] for level in coding.levels)
+                pairs = [(name, other, reference) for other in others]
+            else:
+                numbers = np.array(values, dtype=float)
+                pairs = [(name, float(numbers.mean() + numbers.std(ddof=1)), float(numbers.mean()))]
+            found.setdefault(name, pairs)
+    return [pair for pairs in found.values() for pair in pairs]
 
 
 def _said(value: Any) -> str:

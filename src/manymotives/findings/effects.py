@@ -7,8 +7,10 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.errors import InputError
+from manymotives.models.components import Factor, Numeric
 from manymotives.models.covariates import level_name
 from manymotives.models.designs import Design
+from manymotives.models.formulas import column_names
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.models.sharing import REWARD
 from manymotives.posterior import Posterior
@@ -19,23 +21,24 @@ SPREAD = "spread of "
 
 
 def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Effects of covariates, surest first, and spreads of levels; both as `posterior.effects()` has them.
+    """Effects of covariates, the most certain first, and standard deviations between members of levels, as in
+    `posterior.effects()`.
 
-    Effects have one more column, `regression`: least squares of tasks' posterior means on the same columns of the
-    design, in the parameter's own coordinate. NaN where rewards have none (Dirichlet rewards are known up to a
-    constant in their logarithms).
+    Effects have one more column, `regression`: the least-squares coefficients of tasks' posterior means on the same
+    columns of the design, in the parameter's own coordinate. It is NaN for Dirichlet rewards, whose logarithms are
+    identified only up to a constant.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     level
         Probability of the intervals.
 
     Returns
     -------
     tuple of DataFrame
-        Effects, and spreads of levels.
+        Effects, and standard deviations between members of levels.
     """
     if not isinstance(posterior, Posterior) or not has_effects(posterior):
         raise InputError(
@@ -53,22 +56,50 @@ def effects(posterior: Any, *, level: float = 0.95) -> tuple[pd.DataFrame, pd.Da
 
 
 def effect_target(row: Any) -> str:
-    """What an effect is on: a feature, a state (and an action), or a parameter.
+    """What a row of the table of effects is about: a feature, a state (and an action), or a parameter.
 
     Parameters
     ----------
     row
-        Of the table of effects.
+        A row of the table of effects.
 
     Returns
     -------
     str
-        Its name.
+        The name of the feature, state or parameter.
     """
     cells = {key: level_name(row[key]) for key in CELLS if key in row and pd.notna(row[key])}
     if "feature" in cells and not isinstance(row["feature"], str):
         cells["feature"] = f"feature {cells['feature']}"
     return ", ".join(cells.values()) if cells else str(row["parameter"]).replace("_", " ")
+
+
+def population_codings(posterior: Any) -> list[Numeric | Factor]:
+    """How each covariate of the population was coded, in the order of the formulas; members of levels aside."""
+    designs = designs_of(posterior.model.sharing, posterior.tasks).values()
+    found = []
+    for design in designs:
+        used = {part.name for term in design.read.terms for part in term}
+        found += [coding for coding in design.codings if coding.component.name in used]
+    return found
+
+
+def reference_said(posterior: Any) -> str:
+    """Where the population mean of a model with covariates lies: "diet = fed, average age"; "" without covariates."""
+    if not has_effects(posterior):
+        return ""
+    factors: dict[str, set[str]] = {}
+    for coding in population_codings(posterior):
+        if isinstance(coding, Factor):
+            name, reference = column_names(coding.component.tree)[0], f"= {coding.levels[0]}"
+        else:
+            name, reference = coding.component.name, "average"
+        factors.setdefault(name, set()).add(reference)
+    if any(len(found) > 1 for found in factors.values()):  # formulas of several parameters differ in their coding
+        return "the reference of each formula"
+    return ", ".join(
+        f"average {name}" if reference == "average" else f"{name} {reference}" for name, (reference,) in factors.items()
+    )
 
 
 def _regression(posterior: Any) -> dict[tuple[str, str], float]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
+from manymotives.findings.effects import reference_said
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
 from manymotives.findings.sample import check_one_motive, thinned
 from manymotives.models.model import EVERYBODY
@@ -18,13 +19,14 @@ from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
 from manymotives.posterior.feature_weights import population_draws, prior_weights
 
+POPULATION_MEAN = "population mean"
 DRAWS = 1000
 COMPARED = 100  # tasks compared with each other, those with the most choices
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureWeights:
-    """Weights of features [who, features], with 95 % intervals, and how those of tasks differ."""
+    """Weights of features [who, features] with 95 % intervals, and their differences between tasks."""
 
     features: tuple[str, ...]
     who: tuple[str, ...]  # the tasks, or "everybody"
@@ -36,7 +38,7 @@ class FeatureWeights:
     positive: np.ndarray  # P(weight > 0)
     shift: np.ndarray  # largest change of a probability, as in `learning`
     prior: pd.DataFrame  # by feature: mean, sd, lower, upper, of a task's weight before the data
-    average_name: str | None  # "population mean"; "mean of the subjects" where there is no such parameter
+    average_name: str | None  # POPULATION_MEAN, with the reference of covariates; "mean of the subjects" without it
     average: pd.DataFrame  # by feature: mean, sd, lower, upper, p_positive, and prior_*: NaN where it has no prior
     spread: pd.DataFrame  # the same of the standard deviation between tasks
     above_average: np.ndarray  # P(weight > average); [0, features] where there is no average
@@ -91,14 +93,14 @@ class FeatureWeights:
 
 
 def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
-    """What at most so many draws say of the weights of features.
+    """The weights of features, of the population and of each task.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     draws
-        At most so many, evenly spaced.
+        The largest number of draws to use, evenly spaced.
 
     Returns
     -------
@@ -136,7 +138,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         prior=_rows(before, None, names)[["mean", "sd", "lower", "upper"]],
         average_name=None
         if average is None
-        else ("population mean" if average_prior is not None else "mean of the subjects"),
+        else (_population_mean(posterior) if average_prior is not None else "mean of the subjects"),
         average=_rows(average, average_prior, names),
         spread=_rows(spread, spread_prior, names),
         above_average=np.zeros((0, len(names))) if average is None else (after > average[:, None]).mean(axis=0),
@@ -144,6 +146,12 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         above=_above(after[:, compared]),
         limit=max(UNMOVED, NOISE * float(np.sqrt(1 / len(after) + 1 / len(before)))),
     )
+
+
+def _population_mean(posterior: Any) -> str:
+    """What the population's parameter is called: with covariates, it is that of the reference."""
+    reference = reference_said(posterior)
+    return f"{POPULATION_MEAN} at {reference}" if reference else POPULATION_MEAN
 
 
 def _population(few: Any, after: np.ndarray, is_product: bool) -> tuple[np.ndarray | None, ...]:

@@ -27,7 +27,7 @@ ALIKE = 1e-9  # entries of unit vectors that differ by less are equal
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What choices can show in each of several environments, and in all of them."""
+    """What choices can identify in each of several environments, and in all of them together."""
 
     environments: tuple[Label, ...]
     rewards: tuple[Label, ...]  # [K] what has a reward of its own: names of states (or pairs), or features
@@ -65,17 +65,17 @@ class Identification:
 
 
 def identification(environments: Any, *, on: str = "state", reward: Any = None) -> Identification:
-    """What each of several environments can show of rewards, and what only all of them can.
+    """What choices in each of several environments can identify about rewards, and what only all of them together can.
 
     Parameters
     ----------
     environments
-        {name: environment}; or a posterior of several, whose model then says what rewards are, and whose choices say
-        where one has been.
+        {name: environment}; or a posterior with several environments, whose model then says what rewards are, and whose
+        choices say which states were visited.
     on
-        What has a reward, one for each name: "state" or "state_action". Of a posterior, its model says it.
+        What has a reward, one for each name: "state" or "state_action". For a posterior, its model says so.
     reward
-        A `GaussianReward(features=…)` where rewards are weighted sums of features.
+        A `GaussianReward(features=…)` if rewards are weighted sums of features.
 
     Returns
     -------
@@ -118,20 +118,21 @@ def identification(environments: Any, *, on: str = "state", reward: Any = None) 
 
 
 def contraction(posterior: Posterior, method: Method | None = None, *, seed: int = 0) -> pd.DataFrame:
-    """How much each environment taught: standard deviations before the data, without each environment, and with all.
+    """How informative each environment was: standard deviations under the prior, without each environment, and with
+    all.
 
-    One row for each name of a state (weights of features where rewards are made of them): `prior_sd`, `sd_without_…`
-    each environment, by a fit to the choices in the others, and `sd`. Rewards are measured from their average over
-    names; over tasks, the root mean square.
+    There is one row for each name of a state, or each feature if rewards are made of features: `prior_sd`,
+    `sd_without_…` for each environment, from a fit to the choices in the others, and `sd`. Rewards are measured from
+    their average over names, and standard deviations are root mean squares over tasks.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     method
-        For the fits without each environment. None: that of the posterior.
+        The method of the fits without each environment. If None, that of the posterior.
     seed
-        Of these fits.
+        Seed of these fits.
 
     Returns
     -------

@@ -36,7 +36,7 @@ POPULATION = "population"
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """Rewards in canonical form, one row for each of `who`, one column a cell: a state, or a state and an action."""
+    """Rewards in canonical form, with one row for each of `who` and one column for each state or state–action pair."""
 
     who: tuple[str, ...]  # "population" first, where there is one, then the tasks; or "everybody"
     has_population: bool
@@ -86,19 +86,19 @@ class Learning:
 
 
 def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
-    """What at most so many draws say, fewer where there are very many rewards.
+    """How much was learnt about each reward: posterior compared with prior.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     draws
-        At most so many, evenly spaced.
+        The largest number of draws to use, evenly spaced; fewer are used if there are very many rewards.
 
     Returns
     -------
     Learning
-        Canonical rewards with intervals, how far each has moved from its prior, and which differences choices can show.
+        Canonical rewards with intervals, the change of each from its prior, and which differences choices can identify.
     """
     check_one_motive(posterior)
     environment, on = posterior.environment, posterior.model.reward.on

@@ -20,7 +20,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class SharedMotives:
-    """What a mixture shows."""
+    """The motives of a mixture: how many, which tasks share one, and what each wants."""
 
     number: pd.DataFrame  # by number of motives: probability, prior
     partition: Partition
@@ -40,17 +40,17 @@ class SharedMotives:
 
 
 def shared_motives(posterior: Any) -> SharedMotives:
-    """What a mixture shows of its motives.
+    """The motives of a mixture.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
 
     Returns
     -------
     SharedMotives
-        The `number` of motives, who shares which, what each wants, what tells them apart.
+        The `number` of motives, which tasks share one, the reward of each, and how the motives differ.
     """
     if not isinstance(posterior, MixturePosterior):
         raise InputError("tasks of this model do not share motives. Fit a RewardPolicyModel with sharing=mm.Mixture().")

@@ -22,7 +22,7 @@ WORK = 8e8  # tasks × states² × draws: half a minute of planning
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Draws of a posterior, evenly spaced, and what follows from each."""
+    """Evenly spaced draws of a posterior, and what follows from each."""
 
     posterior: Posterior  # with these draws only
     on_planned: Callable[[int], None] | None = None  # told how many draws are planned for, as it goes
@@ -72,16 +72,16 @@ class Sample:
 def sample_of(
     posterior: Posterior, draws: int | None = None, on_planned: Callable[[int], None] | None = None
 ) -> Sample:
-    """At most so many draws; by default as many as can be planned for in about half a minute, 40 to 200.
+    """A sample of draws with their plans; by default as many as can be planned for in about half a minute, 40 to 200.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     draws
-        At most so many. None: as many as can be planned for in about half a minute.
+        The largest number of draws. If None, as many as can be planned for in about half a minute.
     on_planned
-        A function that is told how many are planned for.
+        A function that is called with the number of draws planned for so far.
 
     Returns
     -------

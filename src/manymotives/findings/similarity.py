@@ -39,7 +39,7 @@ NO_GAIN = 1e-9  # of a reward's size: nothing is to be gained from it
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Whether subjects fall into groups, and into which."""
+    """Whether subjects fall into groups, and which subject belongs to which."""
 
     number: int  # 1: none are supported
     p_value: float  # share of clouds without groups that look as grouped; nan where there are too few subjects
@@ -61,7 +61,7 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """Distances between subjects, with their uncertainty, a map of them, and groups."""
+    """Distances between subjects with their uncertainty, a map of them, and groups."""
 
     who: tuple[str, ...]
     left_out: int  # subjects beyond the number that is compared
@@ -92,19 +92,19 @@ class Similarity:
 
 
 def similarity(posterior: Posterior | Sample, *, seed: int = 0) -> Similarity:
-    """Who resembles whom.
+    """How similar the tasks are in what they want.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     seed
-        Of the search for groups.
+        Seed of the search for groups.
 
     Returns
     -------
     Similarity
-        `distance` between tasks with intervals, a map, `clusters`.
+        The `distance` between tasks with intervals, a map, and `clusters`.
     """
     sample = posterior if isinstance(posterior, Sample) else sample_of(posterior)
     if len(sample.who) < 2:
@@ -202,19 +202,19 @@ def _described(draws: np.ndarray, who: tuple[str, ...], left_out: int, seed: int
 
 
 def clusters_of(draws: np.ndarray, *, seed: int = 0) -> Clusters:
-    """Groups from draws [draws, M, M] of the distances between subjects.
+    """Groups of subjects, from draws [draws, M, M] of the distances between them.
 
     Parameters
     ----------
     draws
         [draws, M, M]: distances between M subjects.
     seed
-        Of the reference distribution.
+        Seed of the reference distribution.
 
     Returns
     -------
     Clusters
-        The `number` of groups, 1 where none is supported; `group` of each subject; `p_value`.
+        The `number` of groups, 1 if the data support no division; the `group` of each subject; `p_value`.
     """
     count = draws.shape[1]
     nobody = Clusters(1, np.nan, np.zeros(count, dtype=int), np.ones((count, count)), _table([], [], []))

@@ -1,4 +1,4 @@
-"""A fit in blocks, saved after each: a run that was killed goes on from the last one, and ends as if it had not been.
+"""A fit in blocks, saved now and then: a run that was killed goes on from there, and ends as if it had not been.
 
 Chains restore their state, so however a run is cut into blocks, its draws are the same, bit for bit, as those of
 `mm.fit`. Importance samplers run in blocks of a fixed size, each with random numbers of its own. What cannot go on
@@ -22,13 +22,13 @@ import numpy as np
 
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
-from manymotives.fitting.run import Run
+from manymotives.fitting.run import LABELLING, Run
 from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
 from manymotives.io.records import record_of
 from manymotives.posterior import Posterior
 
 EVERY = 60.0  # seconds between checkpoints, about
-SMALLEST = 50  # draws of a chain between two of them
+SMALLEST = 50  # draws of a chain in a block, between two of which it can be stopped
 GROWTH = 20  # no block is larger than the last by more: its speed is known only so well
 FIXED = {MonteCarlo: 10_000, NestedMonteCarlo: 250}  # draws in a block of methods that resample all of them
 RUN = "run"  # attribute of a file: what was asked for, part by part
@@ -51,43 +51,77 @@ def fit_in_blocks(
 
     `resume`: go on from what is there, if it is this very run; else start, and replace what is there.
     """
-    method, identity = run.method, identity_of(run)
+    method, looks, identity = run.method, run.looks, identity_of(run)
     posterior = earlier_run(path, identity) if resume else None
-    if posterior is not None and _is_finished(posterior, method):
+    if posterior is not None and _is_finished(posterior, run):
         return posterior
     shown = progress if isinstance(progress, Progress) else Progress(progress)
     run.compile(shown)
     if not _goes_on(method):
         run.advance(method.draws, shown)
-        posterior = _marked(run.posterior(), method, identity)
-        posterior.save(path)
+        with shown.phase(LABELLING):
+            posterior = _marked(run.posterior(), run, identity)
+            posterior.save(path)
         return posterior
     if posterior is not None:
         run.resume(posterior)
-    chains, warmup = getattr(method, "chains", 1), getattr(method, "warmup", 0)
-    done = 0 if posterior is None else _made(posterior)
-    begun = 0 if posterior is None else chains * (warmup + done)
-    speed, before = 0.0, 0
+    done = run.made
+    begun = run.pieces(done) if done else 0
+    clock = _Clock(every)
     with _presses() as pressed, shown.of(begun, "draws") as whole:
         bar = InParts(whole, begun)
-        while posterior is None or not _is_finished(posterior, method):
-            wanted = method.draws * max(1, -(-done // method.draws) + (done % method.draws == 0 and done > 0))
-            block = _block(method, wanted - done, speed * every, before)
-            start = time.monotonic()
-            bar.expect(chains * (warmup + wanted))
-            run.advance(block, bar)
-            posterior = _marked(run.posterior(), method, identity)
-            if _made(posterior) < done + block:
-                raise KeyboardInterrupt  # what was saved before can go on; what was stopped in the middle cannot
-            speed = (block + (warmup if done == 0 else 0)) / max(time.monotonic() - start, 1e-3)
-            before, done = block, done + block
-            posterior.save(path)
-            run.follow(posterior)
-            if on_checkpoint is not None:
-                on_checkpoint(done, wanted, speed)
-            if pressed.is_set() and not _is_finished(posterior, method):
+        while True:
+            wanted = looks.after(done)
+            bar.expect(run.pieces(wanted), wanted if wanted < looks.last else None)
+            block = _block(method, wanted - done, clock)
+            before = run.state, run.draws
+            try:
+                run.advance(block, bar)
+                stopped = run.made < done + block
+            except KeyboardInterrupt:
+                stopped = True
+            if stopped:
+                run.state, run.draws = before  # what was stopped in the middle cannot go on; what came before can
+                if run.draws is not None:
+                    _marked(run.posterior(), run, identity).save(path)
+                raise KeyboardInterrupt
+            clock.note(block, block + (getattr(method, "warmup", 0) if done == 0 else 0))
+            done += block
+            is_look = done in looks.points and done < looks.last
+            mixed = run.mixed_so_far(bar) if is_look else None
+            is_last = done >= looks.last or (mixed is not None and looks.is_enough(done, mixed.effective))
+            if is_last or clock.is_due or pressed.is_set():
+                with bar.phase(LABELLING):
+                    posterior = _marked(run.posterior(mixed), run, identity)
+                    posterior.save(path)
+                run.follow(posterior)
+                clock.begin()
+                if on_checkpoint is not None:
+                    on_checkpoint(done, wanted, clock.speed)
+                if is_last:
+                    return posterior
+            if pressed.is_set():
                 raise KeyboardInterrupt  # it came too late to stop the block
-    return posterior
+
+
+class _Clock:
+    """When the next checkpoint is due, and how many draws can be made until then."""
+
+    def __init__(self, every: float) -> None:
+        self.every, self.speed, self.block = every, 0.0, 0
+        self.begin()
+
+    def begin(self) -> None:
+        self.since = self.noted = time.monotonic()
+
+    def note(self, block: int, draws: int) -> None:
+        """A block was made, and so many draws of each chain with it."""
+        now = time.monotonic()
+        self.block, self.speed, self.noted = block, draws / max(now - self.noted, 1e-3), now
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() - self.since >= self.every
 
 
 @contextmanager
@@ -185,38 +219,39 @@ def _made(posterior: Posterior) -> int:
     return int(posterior.data["posterior"].sizes["draw"])
 
 
-def _is_finished(posterior: Posterior, method: Any) -> bool:
-    """Whether there are as many draws as asked for, and the chains have mixed or all rounds are made.
+def _is_finished(posterior: Posterior, run: Run) -> bool:
+    """Whether there are as many draws as there may be, or the chains have mixed where `fit` looks.
 
-    Mixing is looked at after every `draws` only, as `fit` does, or a run would end elsewhere if it were cut elsewhere.
+    Mixing is looked at where `fit` does, and not at checkpoints, or a run would end elsewhere if it were cut elsewhere.
     """
-    if not _goes_on(method):
+    if not _goes_on(run.method):
         return True
-    made, rounds = _made(posterior), getattr(method, "max_rounds", 1)
-    if made < method.draws:
-        return False
-    return made >= rounds * method.draws or (made % method.draws == 0 and "mixing" in posterior.data.attrs)
+    made = _made(posterior)
+    if made >= run.looks.last:
+        return True
+    return run.looks.is_enough(made, posterior.data.attrs.get("effective_draws", 0.0))
 
 
-def _block(method: Any, left: int, affordable: float, before: int) -> int:
-    """How many draws to make before the next checkpoint."""
+def _block(method: Any, left: int, clock: _Clock) -> int:
+    """How many draws to make before it is time for the next checkpoint."""
     if type(method) in FIXED:
         return min(left, FIXED[type(method)])
-    most = min(affordable, GROWTH * before) if before else SMALLEST
+    most = min(clock.speed * clock.every, GROWTH * clock.block) if clock.block else SMALLEST
     return min(left, max(SMALLEST, int(most) // SMALLEST * SMALLEST))
 
 
-def _marked(posterior: Posterior, method: Any, identity: dict[str, str]) -> Posterior:
+def _marked(posterior: Posterior, run: Run, identity: dict[str, str]) -> Posterior:
     """The same with what was asked for, and a warning as long as it is not all there."""
     data = posterior.data.copy()
     data.attrs = {name: value for name, value in posterior.data.attrs.items() if name != UNFINISHED}
-    data.attrs["method"] = json.dumps(record_of(method))
+    data.attrs["method"] = json.dumps(record_of(run.method))
     data.attrs[RUN] = json.dumps(identity)
-    if not _is_finished(posterior, method):
+    marked = replace(posterior, data=data)
+    if not _is_finished(marked, run):
         made = _made(posterior)
         data.attrs[UNFINISHED] = made
         warning = (
             f"this run is incomplete: it is a checkpoint after {made} draws per chain. Continue it with fit --resume."
         )
         data.attrs["warnings"] = json.dumps([warning, *posterior.warnings])
-    return replace(posterior, data=data)
+    return marked

@@ -22,7 +22,8 @@ from manymotives.inference.mcmc.density import density_workspace, noncentred_dra
 from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays, Tuning, empty_state
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
-from manymotives.inference.progress import Progress
+from manymotives.inference.mcmc.watching import COMPILING
+from manymotives.inference.progress import InParts, Progress
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
 from manymotives.planning.elimination import no_elimination
@@ -44,14 +45,14 @@ def compile_first(progress: Progress | None = None) -> None:
         (progress or Progress(False)).of(FUNCTIONS, "functions") as report,
         subprocess.Popen(command, stdout=subprocess.PIPE, **quiet) as beside,
     ):
-        report.bar.update(report.task, description=f"compiling, once: about {SECONDS} s")  # type: ignore[arg-type]
-        count = CompiledFunctions(lambda done: report.update(min(done, FUNCTIONS)))
+        phase = f"{COMPILING}: about {SECONDS} s"
+        count = CompiledFunctions(lambda done: report.update(min(done, FUNCTIONS), phase=phase))
         reader = threading.Thread(target=count.read, args=(beside.stdout,), daemon=True)
         reader.start()
         try:
-            with install_listener("numba:compile", count):
+            with InParts(report).phase(phase), install_listener("numba:compile", count):
                 compile_beside_sampler()
-            beside.wait(LONGEST)
+                beside.wait(LONGEST)
         except subprocess.TimeoutExpired:
             pass
         finally:

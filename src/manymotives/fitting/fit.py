@@ -10,8 +10,8 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
-from manymotives.fitting.run import Run, methods_for
-from manymotives.inference import Method, Progress
+from manymotives.fitting.run import LABELLING, Run, methods_for
+from manymotives.inference import InParts, Method, Progress
 from manymotives.inference.diagnostics import Mixing
 from manymotives.io.netcdf import read_tree, unreadable
 from manymotives.io.records import from_record
@@ -36,72 +36,88 @@ def fit(
     progress: bool | Progress = True,
     start: Posterior | None = None,
 ) -> Posterior:
-    """What each task wants, given what it did.
+    """Fit a model to demonstrations: infer what each task wants from what it did.
 
     Parameters
     ----------
     model
-        Such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())` or `PolicyOptimalityModel()`.
+        The model, such as `RewardPolicyModel(DirichletReward(), Softmax(), Hierarchical())` or
+        `PolicyOptimalityModel()`.
     environment, demonstrations
-        What they acted in and what they did; with the same names of states and actions. Where transitions are not
-        known, a `DynamicsBelief` takes the environment's place: it is then inferred along with the rewards. Several
-        environments are given by name, {"maze A": a, "maze B": b}: states with one name have one reward.
+        The environment and the demonstrations in it, with the same names of states and actions. If transitions are
+        unknown, a `DynamicsBelief` replaces the environment, and the transitions are inferred together with the
+        rewards. Several environments are given by name, {"maze A": a, "maze B": b}; states with the same name have the
+        same reward.
     method
-        For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()`,
-        `MonteCarlo()`, or `EmpiricalBayes()` for a first look; `MaximumLikelihood()` for estimates with standard
-        errors. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
+        For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()` or
+        `MonteCarlo()`; `EmpiricalBayes()` for an approximation in seconds; `MaximumLikelihood()` for estimates with
+        standard errors. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
     seed
-        The same seed gives the same draws, whatever the number of cores.
+        Seed of the random numbers. The draws do not depend on the number of cores.
     progress
-        Show a bar where somebody can watch. Ctrl-C stops, with the draws made so far.
+        Whether to show a progress bar in a terminal or notebook. Ctrl-C interrupts the fit and keeps the draws made so
+        far.
     start
-        A posterior of the same model and data to resume from: the result has its draws and one more round of them, as
-        if all had been made in one run.
+        A posterior of the same model and data from which to resume. The result contains its draws and one more round,
+        as if all had been made in one run.
 
     Returns
     -------
     Posterior
-        Labelled draws, and what follows from them; of the kind that belongs to the model.
+        Labelled posterior draws, of the type that belongs to the model.
     """
+    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     run = Run(model, environment, demonstrations, method, seed=seed)
     if start is not None:
         run.resume(start)
-    bar = progress if isinstance(progress, Progress) else Progress(bool(progress))
     run.compile(bar)
-    run.advance(run.method.draws, bar)
-    return run.posterior(_until_mixed(run, bar) if start is None else None)
+    if start is not None:
+        run.advance(run.method.draws, bar)
+        return run.posterior()
+    mixed = _until_mixed(run, bar)
+    with bar.phase(LABELLING):
+        return run.posterior(mixed)
 
 
 def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
-    """As many draws again, as long as the chains have not mixed, up to `max_rounds`; none where the run was stopped.
+    """Draws until the chains have mixed, as `run.looks` says, or until there are as many as a run may have.
 
-    How well they have mixed, if that is what it ended with.
+    How well they have mixed, if that is what it ended with; none where the run was stopped.
     """
-    for _ in range(getattr(run.method, "max_rounds", 1) - 1):
-        if not run.can_go_on:
-            return None
-        try:
-            mixed = run.mixed_so_far(progress)
-            if mixed is not None:
+    looks, made = run.looks, 0
+    with progress.of(0, "draws") as whole:
+        bar = InParts(whole)
+        while run.can_go_on and made < looks.last:
+            following = looks.after(made)
+            bar.expect(run.pieces(following), following if following < looks.last else None)
+            try:
+                run.advance(following - made, bar)
+                made = following
+                if not run.can_go_on or made == looks.last:
+                    return None
+                mixed = run.mixed_so_far(bar)
+            except KeyboardInterrupt:
+                if run.draws is None:
+                    raise
+                run.stop("interrupted before the chains had mixed.")
+                return None
+            if mixed is not None and looks.is_enough(made, mixed.effective):
                 return mixed
-            run.advance(run.method.draws, progress)
-        except KeyboardInterrupt:
-            run.stop("interrupted before the chains had mixed.")
     return None
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """A posterior that `Posterior.save` wrote; refused if the file is damaged or was changed since.
+    """Read a posterior that `Posterior.save` wrote; an error is raised if the file is damaged or was changed.
 
     Parameters
     ----------
     path
-        Of the file.
+        The path of the file.
 
     Returns
     -------
     Posterior
-        The same as when it was saved.
+        The posterior as it was saved.
     """
     if not Path(path).is_file():
         raise InputError(f"there is no file {str(path)!r}.")

@@ -12,15 +12,27 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environments import Environments, environment_of
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
+from manymotives.fitting.looks import Looks
 from manymotives.inference import HMC, Method, Progress, suited
 from manymotives.inference.checks import check_state
-from manymotives.inference.diagnostics import Mixing, mixing, parts_of
+from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
+from manymotives.inference.mcmc.watching import advice
+from manymotives.inference.progress import Advice
 from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
 from manymotives.posterior.archive import packed_state, plain_labels, unpacked_state
 from manymotives.posterior.dependent_features import warnings_of_features
+from manymotives.posterior.labelling.common import names_of, tree_of
 
+# what takes time beside draws
+LOOKING, LABELLING = "Looking whether the chains have mixed", "Labelling the draws"
+FORECASTING = "Timing the first gradients"
+ONE_REWARD = (
+    "under Pooled() there is one reward, which cannot inform the mean and scale of a population, and inferring them "
+    "slows mixing. Give the reward a fixed prior, such as GaussianReward(mean=0.0, scale=1.0) or "
+    "DirichletReward(concentration=1.0).",
+)
 ROUNDING = 1e-12  # what writing probabilities and making them sum to 1 again may change
 
 
@@ -56,9 +68,24 @@ class Run:
         self.target = model.bind(self.belief or self.environment, self.demonstrations)
         self.record = json.dumps(record_of(model))  # before the work, so that nothing can go wrong with it afterwards
         self.start: Posterior | None = None  # an earlier part of the run
-        self.method = suited(self.method, self.target)
+        given, self.method = self.method, suited(self.method, self.target)
+        self.looks = Looks.of(given, self.method)
         self.state = self.method.init(self.target, self.seed)
         self.draws: Any = None  # since `start`
+        self._rehearse()
+
+    def _rehearse(self) -> None:
+        """Label and check a draw that is made up: what would fail when the work is done fails before it begins."""
+        made_up = self.kind.made_up(self.target)
+        if made_up is None:
+            names_of(self.environment, self.demonstrations)
+            tree_of({}, self.environment, self.demonstrations, self.seed)
+            return
+        self.draws = made_up
+        try:
+            self.posterior(Mixing(()))
+        finally:
+            self.draws = None
 
     def resume(self, start: Any) -> None:
         """Go on from an earlier posterior of the same run."""
@@ -71,16 +98,30 @@ class Run:
     def compile(self, progress: Progress) -> None:
         """Compile what the method needs, if that has never been done on this machine."""
         if isinstance(self.method, HMC) and self.method.device is None:
-            compile_first(progress.separate())
+            compile_first(progress)
 
     def advance(self, draws: int, progress: Progress) -> None:
         """So many draws more, of each chain."""
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 
+    def forecast(self, progress: Progress) -> tuple[float, Advice]:
+        """About how many seconds it takes until the first look at the chains, or NaN; and what would take less."""
+        if not isinstance(self.method, HMC):
+            return float("nan"), Advice()
+        self.compile(progress)
+        with progress.phase(FORECASTING):
+            seconds = self.method.seconds_ahead(self.target, self.seed, self.looks.points[0])
+        return seconds, advice(self.target)
+
     def follow(self, posterior: Posterior) -> None:
         """What is drawn from now on follows this posterior of the run: its draws are not labelled again."""
         self.start, self.draws = posterior, None
+
+    def pieces(self, draws: int) -> int:
+        """How much work so many draws of each chain are, with warm-up: what a progress bar counts."""
+        warmup = getattr(self.method, "warmup", 0) if self.method.is_markov_chain else 0
+        return int(getattr(self.method, "chains", 1) * (warmup + draws))
 
     @property
     def can_go_on(self) -> bool:
@@ -90,26 +131,35 @@ class Run:
         """No more draws, and a warning."""
         self.state, self.draws = None, replace(self.draws, warnings=(why,))
 
+    @property
+    def made(self) -> int:
+        """Draws so far, of each chain."""
+        new = 0 if self.draws is None else int(self.draws.tasks.shape[1])
+        if self.start is None or getattr(self.draws, "includes_earlier", False):
+            return new
+        return new + int(self.start.data["posterior"].sizes["draw"])
+
     def mixed_so_far(self, progress: Progress) -> Mixing | None:
         """How well chains have mixed, if they have."""
-        return mixing_by_parts(self.kind.watched(self.draws, self.model, self.target, self.demonstrations), progress)
+        if self.start is None:
+            watched = self.kind.watched(self.draws, self.model, self.target, self.demonstrations)
+            return mixing_by_parts(watched, progress)
+        with progress.phase(LOOKING):
+            mixed = self.kind.mixing_of(self._labelled(), self.method)
+        return None if mixed is None or mixed.warnings else mixed
 
     def posterior(self, mixed: Mixing | None = None) -> Posterior:
         """All draws so far, labelled and checked; `mixed`: how well they have mixed, where that is known already."""
-        data = self.kind.label(self.draws, self.model, self.target, self.demonstrations, self.seed)
-        data["sampler"] = xr.DataTree(packed_state({} if self.state is None else self.state.arrays))
-        data.attrs["model"] = self.record
-        data.attrs["method"] = json.dumps(record_of(self.method))
-        if self.start is not None and not getattr(self.draws, "includes_earlier", False):
-            data = _joined(self.start.data, data)
-        data = self.kind.relabelled(data, self.model, self.environment)
+        data = self._labelled()
         mixed = mixed or self.kind.mixing_of(data, self.method)
         if mixed is not None and not mixed.warnings:
             data.attrs["mixing"] = str(mixed)
+            data.attrs["effective_draws"] = float(mixed.effective)
         visits = self.demonstrations.visits.sum(axis=0)
         said = (
             *self.draws.warnings,
             *(mixed.warnings if mixed else ()),
+            *(ONE_REWARD if mixed and mixed.warnings and self._infers_population_of_one else ()),
             *(self.belief.warnings if self.belief else ()),
             *self.environment.warnings,
             *(self.environment.unvisited(visits) if isinstance(self.environment, Environments) else ()),
@@ -121,6 +171,21 @@ class Run:
         )
         data.attrs["warnings"] = json.dumps(said)
         return self.kind(data, self.model, self.environment, self.belief)
+
+    def _labelled(self) -> xr.DataTree:
+        """All draws so far, with their names."""
+        data = self.kind.label(self.draws, self.model, self.target, self.demonstrations, self.seed)
+        data["sampler"] = xr.DataTree(packed_state({} if self.state is None else self.state.arrays))
+        data.attrs["model"] = self.record
+        data.attrs["method"] = json.dumps(record_of(self.method))
+        if self.start is not None and not getattr(self.draws, "includes_earlier", False):
+            data = _joined(self.start.data, data)
+        return self.kind.relabelled(data, self.model, self.environment)
+
+    @property
+    def _infers_population_of_one(self) -> bool:
+        """Whether hyperparameters are inferred from one reward."""
+        return self.model.is_pooled and getattr(self.target, "num_hyper", 0) > 0
 
     @property
     def _reads_order(self) -> bool:
@@ -164,14 +229,16 @@ class Run:
 
 def mixing_by_parts(watched: xr.Dataset, progress: Progress) -> Mixing | None:
     """How well chains have mixed, if they have: looked at until something has not, populations first."""
-    parts = [part for part in parts_of(watched) if part.data_vars]
     found: list[Mixing] = []
-    with progress.separate().of(len(parts), "parts looked at") as report:
-        for part in parts:
+    with progress.phase(LOOKING):
+        for part in parts_of(watched, shared_first=True):
+            if not part.data_vars:
+                continue
+            if part.sizes["chain"] > 1 and largest_rhat(part) > RHAT:
+                return None
             found.append(mixing(part))
             if found[-1].warnings:
                 return None
-            report.update(len(found), "have the chains mixed?")
     return Mixing((), max(m.rhat for m in found), min(m.bulk for m in found), min(m.tail for m in found))
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from arviz_stats import ess, rhat
+from scipy import special, stats
 
 from manymotives.errors import quoted
 
@@ -18,6 +19,7 @@ TASKS_AT_A_TIME = 100
 MANY_CHAINS, SUPERCHAINS = 64, 16
 UNMOVED = 0.1  # prior sds that a mean may move, and share that an sd may change, for a reward to count as unlearnt
 UNIDENTIFIED = 0.9  # of the standard deviation before the data
+UPPER = 0.95  # quantile of a spread that is said to be its upper end
 NEAR_ZERO = 0.05  # prior probability of what counts as a spread of zero
 
 
@@ -28,6 +30,11 @@ class Mixing(NamedTuple):
     rhat: float = float("nan")
     bulk: float = float("nan")  # effective draws
     tail: float = float("nan")
+
+    @property
+    def effective(self) -> float:
+        """Effective draws, in the bulk and in the tails."""
+        return min(self.bulk, self.tail)
 
     def __str__(self) -> str:
         agree = f"R-hat ≤ {self.rhat:.3f}, " if np.isfinite(self.rhat) else ""
@@ -79,13 +86,13 @@ def _stands_still(values: xr.DataArray) -> bool:
     return not is_the_whole_unit
 
 
-def parts_of(posterior: xr.Dataset) -> list[xr.Dataset]:
-    """What all tasks share, then some tasks at a time; or all at once, where tasks are few."""
-    if posterior.sizes.get("task", 0) <= TASKS_AT_A_TIME:
+def parts_of(posterior: xr.Dataset, *, shared_first: bool = False) -> list[xr.Dataset]:
+    """What all tasks share, then some tasks at a time; or all at once, where tasks are few, unless `shared_first`."""
+    if posterior.sizes.get("task", 0) <= TASKS_AT_A_TIME and not shared_first:
         return [posterior]
     shared = posterior[[name for name in posterior.data_vars if "task" not in posterior[name].dims]]
     each = posterior.drop_vars(shared.data_vars)
-    begins = range(0, posterior.sizes["task"], TASKS_AT_A_TIME)
+    begins = range(0, posterior.sizes.get("task", 0), TASKS_AT_A_TIME)
     return [shared, *(each.isel(task=slice(begin, begin + TASKS_AT_A_TIME)) for begin in begins)]
 
 
@@ -108,6 +115,32 @@ def nested_rhat(draws: xr.Dataset, superchains: int = SUPERCHAINS) -> xr.Dataset
         return np.asarray(np.sqrt(1.0 + between / within))
 
     return xr.apply_ufunc(of, draws, input_core_dims=[["chain", "draw"]])
+
+
+def largest_rhat(draws: xr.Dataset) -> float:
+    """The largest rank-normalised split R-hat (Vehtari et al. 2021), of all variables at once.
+
+    ArviZ takes a millisecond for each quantity, as long as a chain does for a draw; `fit` looks often.
+    """
+    chains, length = draws.sizes["chain"], draws.sizes["draw"]
+    half = length // 2
+    if half < 2 or chains >= MANY_CHAINS:
+        return float("nan")
+    watched = draws.drop_vars("reward") if {"weight", "reward"} <= set(draws.data_vars) else draws
+    flat = [values.transpose("chain", "draw", ...).values.reshape(chains, length, -1) for values in watched.values()]
+    every = np.concatenate(flat, axis=2).astype(float)
+    split = np.concatenate([every[:, :half], every[:, length - half :]])  # [2 chain, draw / 2, quantity]
+    folded = np.abs(split - np.median(split, axis=(0, 1)))
+    largest = 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
+        for values in (split, folded):
+            ranks = stats.rankdata(values.reshape(-1, values.shape[2]), axis=0).reshape(values.shape)
+            z = special.ndtri((ranks - 0.375) / (2 * chains * half + 0.25))
+            between, within = half * z.mean(axis=1).var(axis=0, ddof=1), z.var(axis=1, ddof=1).mean(axis=0)
+            found = np.sqrt((between / within + half - 1) / half)
+            varies = np.isfinite(values).all(axis=(0, 1)) & (values.max(axis=(0, 1)) > values.min(axis=(0, 1)))
+            largest = max(largest, *found[varies], 1.0)
+    return float(largest)
 
 
 def visit_warnings(counts: xr.DataArray, lives: np.ndarray, has_features: bool = False) -> tuple[str, ...]:
@@ -198,27 +231,32 @@ def discount_warnings(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
 
 
 def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
-    """What subjects do not differ in, as far as choices show: scales of a population that are more probably near zero.
+    """What choices do not show subjects to differ in: scales of a population that are more probably near zero.
 
     Near zero is below the prior's quantile of NEAR_ZERO. Where the posterior has more probability there than the prior
-    had, the data speak for no spread (the Savage–Dickey ratio of a scale of zero is above 1).
+    had, the Savage–Dickey ratio of a scale of zero is above 1. That is often no evidence that subjects are alike, so
+    the upper end of the scale's posterior is said as well.
     """
     alike: list[str] = []
+    largest = 0.0
     for name, what in (("reward_scale", ""), ("inverse_temperature_scale", "the inverse temperature")):
         if name not in drawn or "task" in drawn[name].dims:
             continue
         limit = prior[name].quantile(NEAR_ZERO, ("chain", "draw"), skipna=False)
         near = (drawn[name] < limit).mean(("chain", "draw"))
         stacked = near.where(limit.notnull()).stack(cell=near.dims) if near.dims else near.expand_dims("cell")
+        upper = np.atleast_1d(drawn[name].quantile(UPPER, ("chain", "draw"), skipna=False).values).ravel()
         for cell in np.flatnonzero(stacked.values > NEAR_ZERO):
             label = stacked["cell"].values[cell] if near.dims else ()
             named = ", ".join(str(part) for part in (label if isinstance(label, tuple) else (label,)))
             alike.append(what or (f"the reward of {named!r}" if named else "rewards"))
+            largest = max(largest, float(upper[cell]))
     if not alike:
         return ()
     return (
-        f"no difference between subjects was found in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: a "
-        "spread of nearly zero is more probable than under the prior.",
+        f"the data do not show whether subjects differ in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: "
+        f"their standard deviation{'s' if len(alike) > 1 else ''} in the population may be nearly zero, or up to "
+        f"{largest:.2g} (95 % quantile).",
     )
 
 

@@ -45,18 +45,20 @@ LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
 
 @dataclass(frozen=True)
 class EmpiricalBayes(Recorded):
-    """Hyperparameters by maximum marginal likelihood (times their prior), rewards by mode and curvature.
+    """Hyperparameters by maximum marginal likelihood (times their prior), rewards by a normal approximation around
+    their mode.
 
-    A first look: it takes seconds and says so in its warnings. Uncertainty about the population is left out, and
-    posteriors that are skewed, as of small rewards, are taken as normal in their coordinates.
+    This is an approximation in seconds, and the result carries a warning that says so. It leaves out the uncertainty
+    about the population, and approximates posteriors that are skewed, such as those of small rewards, by normal
+    distributions in their coordinates.
 
     Parameters
     ----------
     draws
-        From the normal approximation, so that everything a `Posterior` can do works.
+        The number of draws from the normal approximation, with which all methods of a `Posterior` work.
     starts
-        Where motives switch: random starts of expectation–maximisation, of which the best is kept. Whether the others
-        divided behaviour in another way is said in a warning.
+        If motives switch: the number of random starts of expectation–maximisation, of which the best is kept. A warning
+        says if other starts divided the behaviour differently.
     """
 
     draws: int = 1_000

@@ -14,16 +14,17 @@ from manymotives.models import Target
 
 @dataclass(frozen=True)
 class Gibbs(Recorded):
-    """The hybrid sampler: conjugate or one-dimensional exact draws where they exist, Metropolis where not.
+    """A hybrid sampler: exact draws, conjugate or one-dimensional, if they exist, and Metropolis steps otherwise.
 
     Parameters
     ----------
     chains, draws
-        `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
+        The number of chains, and of draws that are kept from each. With four chains R-hat can detect disagreement.
     warmup
-        Draws before those, in which the proposals of rewards adapt; afterwards they are fixed.
+        The number of earlier draws, during which the proposals of rewards are adapted; they are fixed afterwards.
     thin
-        Sweeps for each draw. Twenty, because a sweep is cheap and successive ones are much alike.
+        The number of sweeps per draw. The default is twenty, because a sweep is cheap and successive sweeps are highly
+        correlated.
     """
 
     chains: int = 4

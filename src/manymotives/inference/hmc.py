@@ -7,44 +7,55 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.many_chains.hmc import run_on_device
-from manymotives.inference.mcmc.chains import MarkovChain, advance_chains
+from manymotives.inference.mcmc.adaptation import has_many_coordinates
+from manymotives.inference.mcmc.chains import MarkovChain, advance_chains, streams_of
 from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.mixture.chain import MixtureChain
 from manymotives.inference.progress import Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
+from manymotives.planning.problem import cores
 
 SIZES = ("draws", "warmup", "thin")  # that may be left open
+# Where nothing but rewards and temperatures is inferred, 150 draws of warm-up do as well as 250: chains need as many
+# draws after them, on problems with sparse rewards too (decision 0029). With 100, some need twice as many.
+SHORT_WARMUP = 150
 
 
 @dataclass(frozen=True)
 class HMC(Recorded):
-    """Hamiltonian trajectories of tasks given their population, and of populations with their tasks (non-centred).
+    """Hamiltonian Monte Carlo for tasks given their population, and for populations with their tasks (non-centred).
 
-    In between, hyperparameters are drawn from their conditional distributions, and rewards are proposed from the prior
-    and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards or spread
-    ones). What was tried instead, and how fast: docs/decisions/0007. Gaussian rewards of more than 100 coordinates, or
-    of more than 8 in more than 500 states, move around a Laplace approximation instead: docs/decisions/0019.
+    Between trajectories, hyperparameters are drawn from their conditional distributions, and rewards are proposed from
+    the prior and swapped: each kind of update mixes quickly where another is slow (few choices or many, sparse rewards
+    or diffuse ones). Alternatives and their speed are in docs/decisions/0007. Gaussian rewards of more than 100
+    coordinates, or of more than 8 in more than 500 states, are sampled around a Laplace approximation instead:
+    docs/decisions/0019.
 
     Parameters
     ----------
     chains, draws
-        `draws` of each chain are kept from each round. Four chains, so that their disagreement can be seen (R-hat).
-        None: 250, or 125 around a Laplace approximation, where every draw is dear and nearly independent.
+        The number of chains, and of draws that are kept from each chain in each round. With four chains R-hat can
+        detect disagreement. If `draws` is None, `fit` checks the chains several times in a round and stops as soon as
+        they have mixed; a round is 250 draws, or 125 around a Laplace approximation, where draws are expensive and
+        nearly independent.
     warmup
-        Draws before those, in which step sizes and mass matrices are adapted; afterwards they are fixed. None: 250.
+        The number of earlier draws, during which step sizes and mass matrices are adapted; they are fixed afterwards.
+        If None, 150; or 250 if transitions, switching motives, effects of covariates or more than 100 coordinates are
+        inferred too.
     thin
-        Sweeps for each draw. None: four, because a sweep is cheap and successive ones are alike; one around a Laplace
-        approximation.
+        The number of sweeps per draw. If None, four, because a sweep is cheap and successive sweeps are correlated; one
+        around a Laplace approximation.
     max_rounds
-        `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every quantity has 400 effective draws,
-        in its bulk and in its tails; at most this many. Rounds are short, so that easy problems end in seconds.
+        The largest number of rounds. `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every
+        quantity has 400 effective draws, in its bulk and in its tails. If `draws` is None, it checks after 150 draws
+        and after every 50 more (later, after an eighth more), and stops when two successive checks succeed.
     device
-        None: compiled chains, each in a thread of this machine. "gpu", "cpu" or a device of JAX: all chains at once
-        there, in float64; meant for hundreds of chains or thousands, warmed up together and then short, such as
-        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. Large environments are swept there. These chains
-        cannot go on, so `max_rounds` is not read.
+        If None, compiled chains, each in a thread of this machine. With "gpu", "cpu" or a device of JAX, all chains run
+        at once there, in float64; meant for hundreds or thousands of chains, warmed up together and then short, such as
+        `HMC(chains=1024, draws=50, warmup=150, thin=1, device="gpu")`. Large environments are planned there by sweeps.
+        These chains cannot be continued, so `max_rounds` is ignored.
     """
 
     chains: int = 4
@@ -64,7 +75,8 @@ class HMC(Recorded):
     def suited_to(self, target: Target) -> "HMC":
         """With the sizes that chains of this target have by default, where they were left open."""
         kind = MarkovChain if self.device is not None else _chain_for(target)
-        default = {"draws": kind.draws, "warmup": kind.warmup, "thin": kind.thin}
+        warmup = SHORT_WARMUP if self.device is None and kind is MarkovChain and _is_plain(target) else kind.warmup
+        default = {"draws": kind.draws, "warmup": warmup, "thin": kind.thin}
         return replace(self, **{name: value for name, value in default.items() if getattr(self, name) is None})
 
     def init(self, target: Target, seed: int) -> RunState:
@@ -76,6 +88,18 @@ class HMC(Recorded):
                 raise InputError("HMC: a depth is not available on devices yet. Use device=None.")
         return RunState(target, seed)
 
+    def seconds_ahead(self, target: Target, seed: int, draws: int) -> float:
+        """About how long warm-up and so many draws take on this machine, from the first gradients; NaN if not known."""
+        settings: Any = self.suited_to(target)
+        kind = _chain_for(target)
+        if self.device is not None or kind is MixtureChain:
+            return float("nan")
+        first = streams_of(seed, settings.chains)[0]
+        chain = kind(hamiltonian_draws, target, target.num_coordinates, first)
+        chain.begin()
+        pieces = settings.chains * (settings.warmup + draws)
+        return float(chain.forecast(settings.thin) * pieces / min(settings.chains, cores()))
+
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         settings: Any = self.suited_to(state.target)
         if self.device is None:
@@ -85,6 +109,12 @@ class HMC(Recorded):
         if state.arrays:
             raise InputError("HMC: chains on a device cannot be resumed. Use device=None.")
         return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)
+
+
+def _is_plain(target: Target) -> bool:
+    """Whether nothing but rewards of a few coordinates, temperatures and populations is inferred."""
+    others = (target.belief, target.assignment, target.effects)
+    return all(other is None for other in others) and not has_many_coordinates(target)
 
 
 def _chain_for(target: Target) -> Any:

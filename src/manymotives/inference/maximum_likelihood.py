@@ -46,24 +46,25 @@ LARGEST_STATES, LARGEST_PARAMETERS = 2_000, 1_000  # beyond, the dense algebra o
 
 @dataclass(frozen=True)
 class MaximumLikelihood(Recorded):
-    """Estimates with standard errors: the maximum of the likelihood, or the mode of the posterior.
+    """Point estimates with standard errors: the maximum of the likelihood, or the mode of the posterior.
 
     Parameters
     ----------
     criterion
-        "likelihood": the choices alone decide; of a prior, only the range of possible values counts. "posterior": the
-        mode of the posterior (MAP), for priors whose own parameters are numbers.
+        "likelihood": estimates depend on the choices alone, and of a prior only the range of possible values is used.
+        "posterior": the mode of the posterior (MAP), for priors whose own parameters are numbers.
     starts
-        Where searches begin; the best maximum found is kept. A whole number n: once from the middle (weights of 0, or
-        the medians of priors) and n − 1 times at random around it. Or a list of dictionaries such as
-        `[{"replacement": 4.0, "maintenance": 0.0}]`, with names as in `posterior.estimates()`; what is not named begins
-        in the middle.
+        Where searches begin; the best maximum that they find is kept. With a whole number n, one search begins at the
+        centre (weights of 0, or the medians of priors) and n − 1 at random points around it. Or a list of dictionaries
+        such as `[{"replacement": 4.0, "maintenance": 0.0}]`, with names as in `posterior.estimates()`; parameters that
+        are not named begin at the centre.
     errors
         "observed": from the curvature of the log likelihood at the estimate. "expected": from the Fisher information.
         "robust": the sandwich estimator, which allows for dependence within clusters (tasks under `Pooled()`, episodes
         otherwise) and for a model that is only approximately right.
     draws
-        From the normal distribution around the estimate, so that everything a `Posterior` can do works.
+        The number of draws from the normal distribution around the estimate, with which all methods of a `Posterior`
+        work.
     """
 
     criterion: str = "likelihood"

@@ -14,17 +14,17 @@ from manymotives.models import Target
 
 @dataclass(frozen=True)
 class Metropolis(Recorded):
-    """Metropolis–Hastings in any number of parallel chains.
+    """Metropolis–Hastings, in any number of parallel chains.
 
     Parameters
     ----------
     chains, draws
-        `draws` of each chain are kept. Four chains, so that their disagreement can be seen (R-hat).
+        The number of chains, and of draws that are kept from each. With four chains R-hat can detect disagreement.
     warmup
-        Draws before those, in which the proposals adapt; afterwards they are fixed.
+        The number of earlier draws, during which the proposals are adapted; they are fixed afterwards.
     thin
-        Sweeps for each draw. Twenty, because a sweep (two proposals for each task, one for each hyperparameter) is
-        cheap and successive ones are much alike.
+        The number of sweeps per draw. The default is twenty, because a sweep (two proposals for each task, one for each
+        hyperparameter) is cheap and successive sweeps are highly correlated.
     """
 
     chains: int = 4

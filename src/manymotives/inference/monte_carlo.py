@@ -17,15 +17,15 @@ AT_A_TIME = 200_000  # plans between two looks at the clock
 
 @dataclass(frozen=True)
 class MonteCarlo(Recorded):
-    """Algorithm 1 to the letter: weights q^(k) ∝ Π_m p(d_m | ρ_m^(k), c_m^(k)), in log space.
+    """Algorithm 1 exactly as in the paper: weights q^(k) ∝ Π_m p(d_m | ρ_m^(k), c_m^(k)), in log space.
 
-    With several tasks the product collapses: at 50 steps a task, five tasks leave one draw in five thousand. Here for
-    comparison; `NestedMonteCarlo` is the same idea, task by task.
+    With several tasks nearly all weight falls on very few draws: at 50 steps per task, five tasks leave one draw in
+    five thousand. The method is included for comparison; `NestedMonteCarlo` applies the same idea task by task.
 
     Parameters
     ----------
     draws
-        K: draws from the prior, and also how many equally weighted draws are returned.
+        K: the number of draws from the prior, and of equally weighted draws that are returned.
     """
 
     draws: int = 10_000

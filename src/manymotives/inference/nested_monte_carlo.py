@@ -26,14 +26,14 @@ KEPT = 16  # draws of each task kept for each population, so that one resampled 
 
 @dataclass(frozen=True)
 class NestedMonteCarlo(Recorded):
-    """Importance sampling of populations, with draws of each task inside.
+    """Importance sampling of populations, and of each task within each population.
 
     Parameters
     ----------
     draws
-        K: populations drawn from the hyperprior, and also how many equally weighted draws are returned.
+        K: the number of populations drawn from the hyperprior, and of equally weighted draws that are returned.
     inner
-        J: draws of every task for each population.
+        J: the number of draws of every task for each population.
     """
 
     draws: int = 1_000

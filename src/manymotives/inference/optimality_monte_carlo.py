@@ -27,21 +27,21 @@ FAVOURS_FLAT = 0.75  # of the average span beforehand
 
 @dataclass(frozen=True)
 class OptimalityMonteCarlo(Recorded):
-    """Algorithm 2, for `PolicyOptimalityModel`.
+    """Algorithm 2 of the paper, for `PolicyOptimalityModel`.
 
     Parameters
     ----------
     draws
-        K: policies drawn for each task, and also how many equally weighted draws are returned (rounded up to a
-        multiple of four where tasks share rewards, which takes four chains).
+        K: the number of policies drawn for each task, and of equally weighted draws that are returned (rounded up to a
+        multiple of four if tasks share rewards, which takes four chains).
     num_rewards
-        N: rewards drawn from the prior to choose between, 2 000 unless told otherwise. None where the model has a
-        reward set of its own.
+        N: the number of candidate rewards drawn from the prior, by default 2 000. None if the model has a reward set of
+        its own.
     device
         "cpu", in float64; or "gpu", in float32, for the paper's factorisation.
     environments
-        Where transitions are not known: how many environments are drawn from the belief, to stand for it. At 100,
-        values under a belief err by a tenth of what they differ between environments, all in the same direction.
+        If transitions are unknown: the number of environments drawn from the belief to represent it. With 100, values
+        under a belief have an error of a tenth of their variation between environments, all in the same direction.
     """
 
     draws: int = 1_000

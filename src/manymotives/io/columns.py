@@ -33,7 +33,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "next_state": (
         *("next_state", "state_next", "nextstate", "new_state", "following_state", "s_next", "next_s", "s_prime"),
         *("next_location", "next_node", "next_place", "next_position", "next_cell", "next_room"),
-        *("next_observation", "next_obs"),
+        *("next_observation", "next_obs", "leads_to", "to", "to_state", "destination", "successor"),
     ),
     "episode": (
         *("episode", "episode_id", "trajectory", "trajectory_id", "traj", "traj_id", "bout", "session", "session_id"),
@@ -95,7 +95,7 @@ def environment_columns(columns: Sequence[str], choices: Columns | None, file: s
     if missing:
         raise InputError(
             f"no column of {file} looks like the {missing[0].replace('_', ' ')}. An environment table has the columns "
-            f"state, action, next_state and probability; this one has {listed(columns, MANY)}."
+            f"state, action, next_state and probability; this one has {listed(columns, MANY)}. Rename its columns."
         )
     return {word: column for word, column in found.items() if column is not None}
 

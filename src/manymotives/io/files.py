@@ -42,7 +42,7 @@ def read_environment(
     terminal: Sequence[Label] = (),
     start: Any = None,
 ) -> Environment:
-    """An environment from a long table on disk; see `Environment.from_frame`.
+    """Read an environment from a long table in a file; see `Environment.from_frame`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def read_environment(
     Returns
     -------
     Environment
-        What the file says.
+        The environment in the file.
     """
     table = read_table(path, names=[[*_each(state), *_each(next_state)], _each(action)], others=[probability])
     with rows_of(path, table):
@@ -82,9 +82,9 @@ def read_demonstrations(
     next_state: Column | None = None,
     environment: Any = None,
 ) -> Demonstrations:
-    """Demonstrations from a table on disk; see `Demonstrations.from_frame`.
+    """Read demonstrations from a table in a file; see `Demonstrations.from_frame`.
 
-    A file does not say whether 7 is a number or a name: names are taken as the environment has them.
+    A file does not say whether 7 is a number or a name: names are read as the environment has them.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def read_demonstrations(
     Returns
     -------
     Demonstrations
-        What the file says.
+        The demonstrations in the file.
     """
     is_given = environments is not None or environment is not None
     given, where = environment_and_column(environments, environment, columns_in(path)[0] if is_given else ())
@@ -131,22 +131,22 @@ def read_features(
     action: Column | None = None,
     known_only: bool = False,
 ) -> xr.DataArray:
-    """Features (state[, action], feature) from a table on disk, for `GaussianReward(features=...)`.
+    """Read features (state[, action], feature) from a table in a file, for `GaussianReward(features=...)`.
 
-    Every other column is a feature: a number for each state or, where `action` names a column, for each available pair
-    of state and action (`GaussianReward(..., on="state_action")`). Rows may come in any order.
+    Every other column is a feature: a number for each state or, if `action` names a column, for each available
+    state–action pair (`GaussianReward(..., on="state_action")`). Rows may be in any order.
 
     Parameters
     ----------
     path
         A CSV or Parquet file.
     environment
-        Whose states (and actions) the rows are of.
+        The environment to whose states (and actions) the rows refer.
     state, action
-        Columns with names of states and of actions. `action=None`: features of states.
+        Columns with the names of states and of actions. With `action=None`, features of states.
     known_only
-        Leave out rows of states that the environment does not have, instead of refusing them; `attrs["left_out"]` is
-        their number.
+        Whether to ignore rows of states that the environment does not have, instead of raising an error;
+        `attrs["left_out"]` is the number of such rows.
 
     Returns
     -------

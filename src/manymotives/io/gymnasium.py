@@ -11,11 +11,12 @@ from manymotives.errors import InputError, quoted
 
 
 def from_gymnasium(environment: Any, *, discount: float) -> Environment:
-    """An environment, with its own reward on state–action pairs, from a Gymnasium one or its name.
+    """Convert a Gymnasium environment, given as an object or by name, with its own reward on state–action pairs.
 
-    Gymnasium marks transitions that end an episode. A state that is only ever entered that way becomes terminal. If
-    the same state can also be entered and lived in, endings there lead to an extra terminal state instead, named
-    "end". Rewards are the expected reward of each pair; terminal states add nothing to it.
+    Gymnasium marks transitions that end an episode. A state that is only ever entered by such transitions becomes
+    terminal. If a state can also be entered without ending the episode, transitions that end there lead to an extra
+    terminal state instead, named "end". Rewards are the expected reward of each pair; terminal states add nothing to
+    them.
 
     Parameters
     ----------

@@ -16,16 +16,16 @@ WORDS = (("obs", "acts"), ("observations", "actions"))  # of imitation's traject
 def from_trajectories(
     trajectories: Iterable[Any], environment: Environment | None = None, *, tasks: Sequence[Label] | None = None
 ) -> Demonstrations:
-    """Demonstrations from objects with `obs` and `acts` (imitation) or `observations` and `actions` (Minari).
+    """Make demonstrations from objects with `obs` and `acts` (imitation) or `observations` and `actions` (Minari).
 
     Parameters
     ----------
     trajectories
-        Each with one observation more than actions, or as many; whole numbers.
+        Trajectories of whole numbers, each with one observation more than actions, or with as many.
     environment
-        Numbers are places in its lists of states and actions. Without it they are the names.
+        The numbers are positions in its lists of states and actions. Without it, the numbers are the names.
     tasks
-        The task of each trajectory; trajectories of one task are its episodes. Without it all belong to one task.
+        The task of each trajectory; trajectories of the same task are its episodes. Without it, all belong to one task.
 
     Returns
     -------
@@ -49,16 +49,17 @@ def from_trajectories(
 
 
 def from_minari(datasets: Any, environment: Environment | None = None) -> Demonstrations:
-    """Demonstrations from a Minari dataset with discrete spaces, or from {task: dataset}; by object or by name.
+    """Make demonstrations from a Minari dataset with discrete spaces, or from {task: dataset}, given as objects or by
+    name.
 
-    Without a mapping everything belongs to one task, which is called as the dataset.
+    Without a mapping, everything belongs to one task, which has the name of the dataset.
 
     Parameters
     ----------
     datasets
         One dataset, or {task: dataset}.
     environment
-        Numbers are places in its lists of states and actions. Without it they are the names.
+        The numbers are positions in its lists of states and actions. Without it, the numbers are the names.
 
     Returns
     -------

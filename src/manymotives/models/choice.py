@@ -31,15 +31,17 @@ class ChoiceRule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Softmax(Recorded):
-    """π(a|s) ∝ exp(c Q*(s, a)): agents know what is best and err in doing it (paper, section 3.1).
+    """π(a|s) ∝ exp(c Q*(s, a)): agents know the optimal action values and make errors in acting on them (paper, section
+    3.1).
 
     Parameters
     ----------
     inverse_temperature
-        c ≥ 0: 0 is random, ∞ would be optimal. A number, or one for each reward, is taken as known; a prior is
-        inferred, one c for each task. None: what the reward prior of a model proposes (see there).
+        c ≥ 0: choices are random at 0 and approach the optimal ones as c grows. A number, or one for each reward, is
+        taken as known; with a prior, one c is inferred for each task. If None, the default of the model's reward prior
+        is used (see there).
     lapse
-        The probability of choosing blindly, among the available actions alike: a number, or a prior.
+        The probability of a random choice, uniform over the available actions: a number or a prior.
     """
 
     inverse_temperature: Any = None
@@ -53,25 +55,26 @@ class Softmax(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
-        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+        """The probability of each action in each state, for each reward; the temperature and the lapse rate must be
+        numbers.
 
         Parameters
         ----------
         environment
-            Where they choose.
+            The environment in which agents choose.
         rewards
-            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+            [..., S], or [..., S, A] with `on="state_action"`, with any batch shape.
         on
-            "state" or "state_action": what the rewards lie on.
+            What has a reward: "state" or "state_action".
         discount
-            A number, or one for each reward. None: the environment's.
+            A number, or one for each reward. If None, the environment's.
         depth
-            How many steps ahead they look. None: for ever.
+            The number of steps that agents look ahead. If None, an infinite horizon.
 
         Returns
         -------
         ndarray
-            π(a|s) [..., S, A]; a JAX array where rewards are one.
+            π(a|s) [..., S, A]; a JAX array if the rewards are one.
         """
         temperature, lapse = _numbers(self)
         q = reliable_plan(environment, rewards, on=on, discount=discount, depth=depth).q
@@ -84,14 +87,14 @@ class Softmax(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class SoftOptimal(Recorded):
-    """π(a|s) = exp(c (Q(s, a) − V(s))) with V = log Σ exp(c Q) / c: agents foresee their own errors.
+    """π(a|s) = exp(c (Q(s, a) − V(s))) with V = log Σ exp(c Q) / c: agents anticipate their own later errors.
 
-    Also called logit choice or maximum causal entropy. c must be positive.
+    This rule is also called dynamic logit or maximum causal entropy. c must be positive.
 
     Parameters
     ----------
     inverse_temperature, lapse
-        As for `Softmax`. Lapses are not foreseen.
+        As for `Softmax`. Agents do not anticipate lapses.
     """
 
     inverse_temperature: Any = None
@@ -105,25 +108,26 @@ class SoftOptimal(Recorded):
     def policies(
         self, environment: Environment, rewards: Any, *, on: str = "state", discount: Any = None, depth: Any = None
     ) -> Any:
-        """The probability of each action in each state, for each reward; temperature and lapse must be numbers.
+        """The probability of each action in each state, for each reward; the temperature and the lapse rate must be
+        numbers.
 
         Parameters
         ----------
         environment
-            Where they choose.
+            The environment in which agents choose.
         rewards
-            [..., S], or [..., S, A] with `on="state_action"`; any batch of them.
+            [..., S], or [..., S, A] with `on="state_action"`, with any batch shape.
         on
-            "state" or "state_action": what the rewards lie on.
+            What has a reward: "state" or "state_action".
         discount
-            A number, or one for each reward. None: the environment's.
+            A number, or one for each reward. If None, the environment's.
         depth
-            How many steps ahead they look. None: for ever.
+            The number of steps that agents look ahead. If None, an infinite horizon.
 
         Returns
         -------
         ndarray
-            π(a|s) [..., S, A]; a JAX array where rewards are one.
+            π(a|s) [..., S, A]; a JAX array if the rewards are one.
         """
         temperature, lapse = _numbers(self)
         how: Any = {"inverse_temperature": temperature, "discount": discount, "depth": depth}

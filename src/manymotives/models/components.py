@@ -66,11 +66,11 @@ class Factor(NamedTuple):
 
     def at(self, rows: Rows) -> Any:
         """The level of each row, as an ordered pandas Categorical; all must be known."""
-        found = rows.names(_column_of(self.component))
+        found = rows.names(column_of(self.component))
         unknown = [level for level in dict.fromkeys(found) if level not in self.levels]
         if unknown:
             raise InputError(
-                f"column {quoted(_column_of(self.component))} of covariates: "
+                f"column {quoted(column_of(self.component))} of covariates: "
                 f"{unknown_names(unknown, self.levels, 'level')} The fit has no other levels."
             )
         return pd.Categorical(found, categories=list(self.levels), ordered=True)
@@ -95,7 +95,7 @@ def coding_of(component: Component, rows: Rows) -> Numeric | Factor:
 
 
 def _factor(component: Component, rows: Rows) -> Factor:
-    column = _column_of(component)
+    column = column_of(component)
     levels = rows.level_order(column)
     is_call = isinstance(component.tree, LazyCall)
     if not is_call and looks_like_numbers(levels):
@@ -116,19 +116,20 @@ def _factor(component: Component, rows: Rows) -> Factor:
     return Factor(component, levels)
 
 
-def _column_of(component: Component) -> str:
+def column_of(component: Component) -> str:
+    """The column that a factor is made of."""
     tree = component.tree
     return str(tree.args[0].name if isinstance(tree, LazyCall) else tree.name)
 
 
 def member_names(factor: tuple[Component, ...], rows: Rows) -> list[tuple[str, ...]]:
     """To which member of a grouping factor each row belongs."""
-    return list(zip(*(rows.names(_column_of(part)) for part in factor)))
+    return list(zip(*(rows.names(column_of(part)) for part in factor)))
 
 
 def member_order(factor: tuple[Component, ...], rows: Rows) -> list[tuple[str, ...]]:
     """The members that occur, in the order of their columns' levels."""
-    ranks = [{level: rank for rank, level in enumerate(rows.level_order(_column_of(part)))} for part in factor]
+    ranks = [{level: rank for rank, level in enumerate(rows.level_order(column_of(part)))} for part in factor]
     return sorted(set(member_names(factor, rows)), key=lambda names: [rank[name] for rank, name in zip(ranks, names)])
 
 

@@ -26,15 +26,15 @@ MOST = 10_000  # motives that a prior of their number looks at
 
 @dataclass(frozen=True, eq=False)
 class DirichletProcess(Recorded):
-    """A Dirichlet process: however many tasks there are, another may come with a motive of its own.
+    """A Dirichlet process: however many tasks there are, the next one may have a new motive.
 
-    The number of motives that it expects grows with the number of tasks, by concentration · log(tasks), so that it does
-    not find a finite number, however much data there are: for "how many?" use `FiniteNumber`.
+    The expected number of motives grows with the number of tasks, as concentration · log(tasks), so that a finite
+    number is not recovered however much data there are. To ask how many motives there are, use `FiniteNumber`.
 
     Parameters
     ----------
     concentration
-        α: larger values make for more motives. A number, or a prior: inferred.
+        α: larger values give more motives. A number, or a prior, with which it is inferred.
     """
 
     concentration: Any = Gamma(shape=1.0, rate=1.0)
@@ -46,15 +46,15 @@ class DirichletProcess(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class FiniteNumber(Recorded):
-    """A finite number of motives that is not known: K − 1 ~ Poisson(mean − 1), a mixture of finite mixtures.
+    """A finite, unknown number of motives: K − 1 ~ Poisson(mean − 1), a mixture of finite mixtures.
 
     Parameters
     ----------
     mean
-        How many motives one would expect before the data; above 1.
+        The expected number of motives a priori; above 1.
     concentration
-        How evenly motives are used: their shares are Dirichlet(concentration, …, concentration). 1: all shares are
-        equally likely.
+        How evenly the motives are used: their shares are Dirichlet(concentration, …, concentration). At 1, all shares
+        are equally likely.
     """
 
     mean: float = 3.0
@@ -69,23 +69,23 @@ class FiniteNumber(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Recorded):
-    """Each task acts on one of several motives; those who act on one motive have its reward.
+    """Each task has one of several motives, and tasks with the same motive have the same reward.
 
     Which tasks share a motive is inferred, and so is the number of motives, unless it is given. Inverse temperature,
-    lapse rate and discount, where they are inferred, are each task's own.
+    lapse rate and discount, if they are inferred, are separate for each task.
 
     Parameters
     ----------
     motives
-        `FiniteNumber()`: a finite number that is not known, the default; `DirichletProcess()`; or a number of motives
-        there may be, of which some may go unused.
+        `FiniteNumber()`, the default: a finite, unknown number; `DirichletProcess()`; or the number of motives, of
+        which some may remain unused.
     spread
-        None: tasks of one motive have exactly its reward. A prior such as `HalfNormal(scale=0.5)`, or a number: their
-        rewards are Normal(the motive's, spread), one spread for all weights: a mixture of populations. For
-        `GaussianReward`.
+        If None, tasks with the same motive have exactly the same reward. With a prior such as `HalfNormal(scale=0.5)`,
+        or a number, their rewards are Normal(the motive's, spread), with one spread for all weights: a mixture of
+        populations. For `GaussianReward` only.
     by
-        "task": each task has one motive. "episode": each episode of a task has one, so that one subject may come with
-        different motives on different days; what comes back is then by episode.
+        "task": each task has one motive. "episode": each episode of a task has one, so that a subject may have
+        different motives on different days; the results are then by episode.
     """
 
     motives: Any = FiniteNumber()

@@ -22,7 +22,7 @@ FAR = 1e-30  # of a Gamma's mass: beyond it, its continued fraction
 
 @dataclass(frozen=True, eq=False)
 class ExponentialOptimality(Recorded):
-    """Gaps have mean 1 / rate: agents who lose more than a few times that are not believed in.
+    """Gaps are exponential with mean 1 / rate: a loss of more than a few times that is very improbable.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class ExponentialOptimality(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class UniformOptimality(Recorded):
-    """Any gap up to `upper` is as likely as any other; larger ones are impossible.
+    """Gaps up to `upper` are equally likely; larger ones are impossible.
 
     Parameters
     ----------
     upper
-        The largest gap.
+        The largest possible gap.
     """
 
     upper: float
@@ -67,8 +67,8 @@ class DistributionOptimality(Recorded):
     Parameters
     ----------
     distribution
-        F(ε) = β([0, ε]), a function of arrays; or a frozen distribution of scipy.stats, whose far tail is more exact.
-        Files hold only its name.
+        F(ε) = β([0, ε]), a function of arrays; or a frozen distribution of scipy.stats, which is more exact far in the
+        tail. Saved files contain only its name.
     """
 
     distribution: Any

@@ -23,8 +23,9 @@ class DirichletPolicy(Recorded):
     Parameters
     ----------
     concentration
-        a: 1 makes every policy equally likely, less prefers those that hardly vary, more those that vary freely. A
-        number, or a prior such as `mm.Gamma(shape=1.0, rate=1.0)`: then it is inferred with the tasks that share it.
+        a: at 1 all policies are equally likely; smaller values favour nearly deterministic policies, and larger ones
+        nearly uniform policies. A number; or a prior such as `mm.Gamma(shape=1.0, rate=1.0)`, with which it is inferred
+        from all tasks that share it.
     """
 
     concentration: Any = 1.0

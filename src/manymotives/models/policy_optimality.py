@@ -102,35 +102,38 @@ class OptimalityTarget:
 
 @dataclass(frozen=True, eq=False)
 class PolicyOptimalityModel(Model):
-    """What agents may want × what they may do × how far from optimal that may be.
+    """A model of rewards, of policies, and of how far from optimal the policies are.
 
     Parameters
     ----------
     reward
-        A prior, from which the method draws rewards to hold against policies; an array [N, S] of the only rewards in
-        question; or `RewardSet(...)`, which can also weigh and name them.
+        A prior, from which the method draws candidate rewards to compare with policies; an array [N, S] of all
+        candidate rewards; or `RewardSet(...)`, which can also give them prior weights and names.
     policy
         `DirichletPolicy(concentration)`.
     optimality
-        β, the prior of the gap ε between the demonstrated policy's value and the best, in the worst state:
-        `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
-        `mm.LogNormal(...)`, or `DistributionOptimality(F)` for any other.
+        β, the prior of the gap ε between the value of the demonstrated policy and the optimal value, in the worst
+        state: `ExponentialOptimality(rate)`, `UniformOptimality(upper)`, `mm.Gamma(...)`, `mm.HalfNormal(...)`,
+        `mm.LogNormal(...)`, or `DistributionOptimality(F)` for any other distribution.
     sharing
         `Hierarchical()`, `Separate()` or `Pooled()`. Tasks that share have one concentration of policies; with
-        `factorisation="policy_given_reward"` they also learn from each other which rewards are common.
+        `factorisation="policy_given_reward"`, the data of one task also inform the others about which rewards are
+        common.
     factorisation
-        "reward_given_policy": the paper's, whose rewards do not inform each other. "policy_given_reward": they do.
+        "reward_given_policy", as in the paper: the rewards of different tasks do not inform each other.
+        "policy_given_reward": they do.
     reward_concentration
-        κ, with "policy_given_reward" and `Hierarchical()`: the weights of the rewards are Dirichlet(κ λ), and the
-        smaller κ, the fewer rewards are shared by all tasks. A number or a prior. None: Gamma(shape=2, rate=0.5), a
-        handful of rewards among some ten tasks.
+        κ, for "policy_given_reward" and `Hierarchical()`: the weights of the rewards are Dirichlet(κ λ), and the
+        smaller κ is, the fewer rewards are shared by all tasks. A number or a prior. If None, Gamma(shape=2, rate=0.5):
+        a handful of rewards among some ten tasks.
     empty_set
-        Where no reward makes a policy ε-optimal, the paper's conditional is undefined ("reward_given_policy" only).
-        "condition": such ε are impossible for that policy, so β is conditioned on the others; "drop": such pairs of
-        policy and ε are impossible, so policies far from optimal for every reward count less; "prior": there, λ.
+        What to do if no reward makes a policy ε-optimal, in which case the paper's conditional distribution is
+        undefined ("reward_given_policy" only). "condition": such ε are impossible for that policy, so β is conditioned
+        on the others. "drop": such pairs of policy and ε are impossible, so policies that are far from optimal for
+        every reward have less weight. "prior": the reward then has its prior distribution λ.
     scale_free
-        Measure loss in units of what there is to lose between the best policy and the worst. Without it, rewards that
-        hardly differ between states are favoured, because every policy is nearly optimal for them.
+        Whether to measure loss relative to the difference in value between the best policy and the worst. Otherwise
+        rewards that hardly differ between states are favoured, because every policy is nearly optimal for them.
     """
 
     reward: Any = DirichletReward()

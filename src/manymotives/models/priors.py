@@ -35,14 +35,14 @@ class Prior(Recorded):
         return any(isinstance(value, Prior) for value in self.parameters)
 
     def draw(self, shape: Any, *, seed: int = 0) -> np.ndarray:
-        """Independent draws, from a prior whose parameters are numbers.
+        """Independent draws from a prior whose parameters are numbers.
 
         Parameters
         ----------
         shape
-            How many: a number, or the shape of the array.
+            The number of draws, or the shape of the array.
         seed
-            The same seed gives the same draws.
+            Seed of the random numbers.
 
         Returns
         -------
@@ -63,12 +63,13 @@ class Prior(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class Gamma(Prior):
-    """Positive, with mean shape / rate: rate, never scale.
+    """A Gamma distribution on positive numbers, with mean shape / rate. The second parameter is a rate, never a scale.
 
     Parameters
     ----------
     shape, rate
-        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+        Parameters of the distribution. A number (or one for each component) is taken as known; with a prior, the
+        parameter is inferred.
     """
 
     shape: Any
@@ -81,13 +82,13 @@ class Gamma(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Beta(Prior):
-    """Between 0 and 1, with mean alpha / (alpha + beta).
+    """A Beta distribution on numbers between 0 and 1, with mean alpha / (alpha + beta).
 
     Parameters
     ----------
     alpha, beta
-        Of the distribution: so many imagined successes and failures. A number (or one for each component), which is
-        then known; or a prior, and it is inferred.
+        Parameters of the distribution, as pseudo-counts of successes and failures. A number (or one for each component)
+        is taken as known; with a prior, the parameter is inferred.
     """
 
     alpha: Any
@@ -100,14 +101,14 @@ class Beta(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Normal(Prior):
-    """Any real number; `scale` is the standard deviation.
+    """A normal distribution; `scale` is the standard deviation.
 
     Parameters
     ----------
     mean
-        Of the distribution. A number (or one for each component), which is then known; or a prior, and it is inferred.
+        The mean. A number (or one for each component) is taken as known; with a prior, the mean is inferred.
     scale
-        Its standard deviation, likewise.
+        The standard deviation: a number or a prior, likewise.
     """
 
     mean: Any
@@ -120,13 +121,13 @@ class Normal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class HalfNormal(Prior):
-    """The absolute value of a Normal(0, scale).
+    """The distribution of the absolute value of a Normal(0, scale).
 
     Parameters
     ----------
     scale
-        Standard deviation of the normal distribution that is cut at 0. A number (or one for each component), which is
-        then known; or a prior, and it is inferred.
+        Standard deviation of the normal distribution before it is folded at 0. A number (or one for each component) is
+        taken as known; with a prior, the scale is inferred.
     """
 
     scale: Any
@@ -138,14 +139,15 @@ class HalfNormal(Prior):
 
 @dataclass(frozen=True, eq=False)
 class LogNormal(Prior):
-    """exp of a Normal(mean, scale): the median is exp(mean).
+    """The distribution of exp(x) for x ~ Normal(mean, scale); its median is exp(mean).
 
     Parameters
     ----------
     mean
-        Of the logarithm. A number (or one for each component), which is then known; or a prior, and it is inferred.
+        Mean of the logarithm. A number (or one for each component) is taken as known; with a prior, the mean is
+        inferred.
     scale
-        Standard deviation of the logarithm, likewise.
+        Standard deviation of the logarithm: a number or a prior, likewise.
     """
 
     mean: Any

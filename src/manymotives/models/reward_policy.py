@@ -45,28 +45,31 @@ NOT_WEIGHTS = (REWARD, RESIDUAL, *FURTHER)
 
 @dataclass(frozen=True, eq=False)
 class RewardPolicyModel(Model):
-    """What agents may want × how they choose × how tasks relate.
+    """A model of rewards, of choices, and of the relation between tasks.
 
     Parameters
     ----------
     reward
-        `DirichletReward()`, `BetaReward()`, `GaussianReward()` or `SmoothReward()`.
+        The prior of rewards: `DirichletReward()`, `BetaReward()`, `GaussianReward()` or `SmoothReward()`.
     choice
-        `Softmax()` or `SoftOptimal()`.
+        The choice rule: `Softmax()` or `SoftOptimal()`.
     sharing
-        `Hierarchical()` (MRP), `Separate()` or `Pooled()` (RP); `Mixture()`: several tasks share a motive, and how many
-        motives there are is inferred.
+        The relation between tasks: `Hierarchical()` (partial pooling, MRP), `Separate()` (no pooling), `Pooled()`
+        (complete pooling, RP) or `Mixture()`, in which several tasks share a motive and the number of motives is
+        inferred.
     switching
-        None: each task acts on one motive for good. `Switching(motives=3)`: on one of three at a time, between which it
-        switches. Under `Pooled()` motives are everybody's; under `Hierarchical()` each task has its own version of each
-        motive, from that motive's population, and its own use of them; under `Separate()` all is its own.
+        If None, each task has one motive throughout. `Switching(motives=3)` gives it three motives, of which one is
+        active at a time, and between which it switches. Under `Pooled()`, all tasks have the same motives; under
+        `Hierarchical()`, each task has its own version of each motive, drawn from that motive's population, and its own
+        transition probabilities between motives; under `Separate()`, tasks have nothing in common.
     discount
-        How far ahead agents look. None: the environment's discount, which counts as known. A number: that instead. A
-        prior, such as `Beta(alpha=9.0, beta=1.0)`, possibly with priors inside: one is inferred for each task, between
-        1e-6 and 1 − 1e-6.
+        The discount factor. If None, that of the environment, taken as known. A number replaces it; a prior, such as
+        `Beta(alpha=9.0, beta=1.0)`, whose own parameters may be priors too, makes it a parameter that is inferred for
+        each task, between 1e-6 and 1 − 1e-6.
     depth
-        How many steps ahead agents look. None: for ever, each step counting less by the discount. A whole number n:
-        the n next steps count, by the discount, and nothing after them; at every step anew. 1: they are myopic.
+        The number of steps that agents look ahead. If None, they plan for an infinite horizon with the discount factor.
+        With a whole number n, only the rewards of the next n steps count, discounted; agents plan afresh at every step.
+        With n = 1, agents are myopic.
     """
 
     reward: Any = DirichletReward()

@@ -27,18 +27,20 @@ RESIDUAL = HalfNormal(scale=0.5)  # of τ: half a unit of log-odds is much for w
 
 @dataclass(frozen=True, eq=False)
 class DirichletReward(Recorded):
-    """Rewards are shares of one unit: not negative, summing to one over states or pairs (paper, section 3.2).
+    """Rewards are not negative and sum to one over states, or over state–action pairs (paper, section 3.2).
 
-    Unless told otherwise a model infers the inverse temperature, with the population's shape and rate.
+    By default, a model with this prior infers the inverse temperature of each task, and the shape and rate of its
+    distribution in the population.
 
     Parameters
     ----------
     concentration
-        One for each state (or available pair): a number, an array, or a prior, inferred for each. Small ones
-        make a few states matter, large ones make all matter alike. Default: Gamma(shape=1, rate=1), in the middle
-        of which every reward on the simplex is equally likely.
+        The concentration of each state (or available pair): a number, an array, or a prior, from which one
+        concentration is inferred for each. With small concentrations a few states have nearly all of the reward; with
+        large ones all states have similar rewards. The default is Gamma(shape=1, rate=1); at its mean, 1, all rewards
+        on the simplex are equally likely.
     on
-        "state" or "state_action".
+        What has a reward: "state" or "state_action".
     """
 
     concentration: Any = Gamma(shape=1.0, rate=1.0)
@@ -65,17 +67,17 @@ class DirichletReward(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class BetaReward(Recorded):
-    """Rewards are numbers between 0 and 1, independent of each other (the authors' earlier prior).
+    """Rewards are independent numbers between 0 and 1 (the authors' earlier prior).
 
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 5 unless told
-    otherwise: the difference between the worst and the best reward, once, is worth five units of log-odds.
+    Choices depend on the product of reward and inverse temperature only, so a model takes the inverse temperature as
+    known. The default is 5: receiving the best reward instead of the worst, once, is then worth five units of log-odds.
 
     Parameters
     ----------
     alpha, beta
-        Of each state's (or pair's) Beta distribution: numbers, arrays, or priors.
+        Parameters of the Beta distribution of each state (or pair): numbers, arrays, or priors.
     on
-        "state" or "state_action".
+        What has a reward: "state" or "state_action".
     """
 
     alpha: Any = Gamma(shape=2.0, rate=1.0)
@@ -101,30 +103,33 @@ class BetaReward(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class GaussianReward(Recorded):
-    """Rewards are weighted sums of features, the weights normal; negative rewards are ordinary.
+    """Rewards are weighted sums of features, with normally distributed weights; rewards may be negative.
 
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
+    Choices depend on the product of reward and inverse temperature only, so a model takes the inverse temperature as
+    known. The default is 1: rewards are then in units of log-odds.
 
     Parameters
     ----------
     features
-        [S, K], or [S, A, K] with `on="state_action"`. Many features that are mostly zero: a sparse array of SciPy,
-        [S, K] or [S·A, K], the actions of the first state first. In several environments, {name: array}; or a table
-        whose rows are names of states. None: one free reward for each state (or available pair).
+        An array [S, K], or [S, A, K] with `on="state_action"`. If there are many features that are mostly zero, a
+        sparse array of SciPy: [S, K], or [S·A, K] with the actions of the first state first. For several environments,
+        {name: array}; or a table whose rows are named after states. If None, each state (or available pair) has a free
+        reward.
     mean, scale
-        Of each weight in the population: numbers, arrays, or priors.
+        Mean and standard deviation of each weight in the population: numbers, arrays, or priors.
     names
         Names of the features.
     on
-        "state" or "state_action".
+        What has a reward: "state" or "state_action".
     groups
-        Which weights have a scale in common, where scales are inferred: a name for each feature, such as ["node",
-        "node", "turn"], or one name for all. Without features, the same of rewards. None: each has its own.
+        Which weights have the same scale, if scales are inferred: a group for each feature, such as ["node", "node",
+        "turn"], or one name for all. Without features, the same for the rewards. If None, each weight has its own
+        scale.
     residual
-        With features: whether each state (or available pair) also has a reward of its own on top of them, Normal(0, τ)
-        with one τ for all. True: τ ~ HalfNormal(scale=0.5); or a prior of τ; or a number. So features say what is
-        general, and the residual the rest, as little as the data ask for.
+        With features, whether each state (or available pair) also has a reward of its own in addition to them,
+        Normal(0, τ), with one τ for all. True means τ ~ HalfNormal(scale=0.5); a prior of τ or a number may be given
+        instead. The features then describe what is general, and the residual only as much of the rest as the data
+        require.
     """
 
     features: Any = None
@@ -238,23 +243,23 @@ class GaussianReward(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class RewardSet(Recorded):
-    """One of a finite set of rewards, for `PolicyOptimalityModel`.
+    """A finite set of rewards, of which each task has one, for `PolicyOptimalityModel`.
 
     Parameters
     ----------
     rewards
-        [N, S], or [N, S, A] with `on="state_action"`. A data frame brings its own names: states in the columns, in any
-        order, and rewards in the rows; so do coordinates of xarray.
+        [N, S], or [N, S, A] with `on="state_action"`. The names are taken from a data frame (states in the columns, in
+        any order, and rewards in the rows) or from the coordinates of an xarray object.
     weights
-        The measure λ: how likely each is beforehand. Default: all alike.
+        The measure λ, the prior weight of each reward. By default, all are equal.
     names
-        What the rewards are called, such as "food" and "water"; 0, 1, 2, … by default.
+        Names of the rewards, such as "food" and "water"; by default 0, 1, 2, ….
     on
-        "state" or "state_action".
+        What has a reward: "state" or "state_action".
     states
-        The order of the states, if it is not the environment's.
+        The order of the states, if it is not that of the environment.
     actions
-        The same of the actions.
+        The order of the actions, likewise.
     """
 
     rewards: Any

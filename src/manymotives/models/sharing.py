@@ -18,25 +18,27 @@ EFFECT_SCALE = 2.5  # of coefficients, as rstanarm and bambi have it for standar
 
 @dataclass(frozen=True, repr=False)
 class Hierarchical(Recorded):
-    """Every task has its own reward and temperature, drawn from one population whose parameters are inferred (MRP).
+    """Partial pooling: each task has its own reward and temperature, drawn from a population whose parameters are
+    inferred (MRP).
 
     Parameters
     ----------
     formula
-        On what the location of tasks' parameters depends, in the words of bambi and brms: `"condition + age"`, or one
-        formula for each parameter: `{"reward": "condition", "inverse_temperature": "age + (1 | mouse)"}`, where those
-        not named have `"1"`, one mean.
+        How the mean of tasks' parameters depends on covariates, in the syntax of bambi and brms: `"condition + age"`,
+        or one formula for each parameter, `{"reward": "condition", "inverse_temperature": "age + (1 | mouse)"}`.
+        Parameters that are not named have the formula `"1"`, that is, one mean.
     covariates
-        Any data frame, or a mapping of columns, with a row for each task. Kept are the columns that formulas use.
+        A data frame of any kind, or a mapping of columns, with one row for each task. Only the columns that the
+        formulas use are kept.
     effect_scale
-        How large effects may be: coefficients are Normal(0, effect_scale) a priori, for one standard deviation of a
-        numeric covariate or another level of a factor, in the parameter's own coordinate (logarithms of inverse
-        temperatures and Dirichlet rewards, logits of lapse rates and Beta rewards); members of a level differ from each
-        other by HalfNormal(effect_scale). By default wide, so that estimates are hardly drawn towards zero: with 1, a
-        difference known to ±.4 would be a seventh too small.
+        The prior scale of effects. Coefficients are Normal(0, effect_scale) a priori, for one standard deviation of a
+        numeric covariate or a change of level of a factor, in the parameter's own coordinate (logarithms of inverse
+        temperatures and Dirichlet rewards, logits of lapse rates and Beta rewards); the standard deviation between
+        members of a level is HalfNormal(effect_scale). The default is wide, so that estimates are hardly shrunk towards
+        zero: with 1, a difference that is known to ±.4 would be estimated a seventh too small.
     task
-        The column of covariates that names tasks, or several that are read as one, such as `["mouse", "condition"]`;
-        None: `task`, or what such columns usually are called.
+        The column of covariates that names tasks, or several that are read as one, such as `["mouse", "condition"]`. If
+        None, the column `task`, or one with another usual name.
     """
 
     formula: Any = field(default=MEAN, metadata=ADDED_LATER)
@@ -129,9 +131,14 @@ def _checked(formula: Any) -> Any:
 
 @dataclass(frozen=True)
 class Separate(Recorded):
-    """Every task stands alone: what is learnt about one says nothing about another."""
+    """No pooling: each task is estimated on its own, and the data of one say nothing about another."""
 
 
 @dataclass(frozen=True)
 class Pooled(Recorded):
-    """One reward and one temperature for everybody, as if all choices were made by the same agent (RP)."""
+    """Complete pooling: one reward and one temperature for all tasks, as if one agent had made all choices (RP).
+
+    Give the reward a fixed prior, such as `GaussianReward(mean=0.0, scale=1.0)` or
+    `DirichletReward(concentration=1.0)`: one reward cannot inform the mean and scale of a population, and chains mix
+    slowly if they are inferred.
+    """

@@ -43,29 +43,32 @@ class Eigenvectors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SmoothReward(Recorded):
-    """Rewards on states that are alike in neighbouring states, by as much as the data say.
+    """Rewards on states that are similar in neighbouring states, to a degree that is inferred.
 
-    Scale and inverse temperature are one parameter to the data, so a model takes the latter as known, 1 unless told
-    otherwise: rewards are then in units of log-odds.
+    Choices depend on the product of reward and inverse temperature only, so a model takes the inverse temperature as
+    known. The default is 1: rewards are then in units of log-odds.
 
     Parameters
     ----------
     scale
-        Standard deviation of rewards, averaged over states; where tasks share a population, of what is a task's own:
-        a number, or a prior.
+        Standard deviation of rewards, averaged over states; if tasks share a population, that of a task's deviation
+        from it. A number or a prior.
     range
-        How far likeness reaches, in steps from state to state: rewards of states so far apart have a correlation of
-        about 0.1. A number, or a prior; by default Gamma(shape=3, rate=0.5), between 1.6 and 12.6 steps with 90 %
-        probability: a shorter range would leave states independent, as in `GaussianReward()`, a longer one would make
-        all rewards alike in most environments. In an environment of hundreds of states across, say more.
+        The distance over which rewards are correlated, in steps from state to state: rewards of states that far apart
+        have a correlation of about 0.1. A number or a prior. The default, Gamma(shape=3, rate=0.5), is between 1.6 and
+        12.6 steps with 90 % probability: with a shorter range states would be independent, as in `GaussianReward()`;
+        with a longer one all rewards would be similar in most environments. If an environment is hundreds of states
+        across, give a longer one.
     mean
-        None: 0 under `Pooled()` and `Separate()`; under `Hierarchical()` what the population wants, a smooth reward
-        of its own with scale 1 and the median of `range`, which is inferred. 0: none under `Hierarchical()` either.
+        If None, the mean is 0 under `Pooled()` and `Separate()`; under `Hierarchical()` it is the reward of the
+        population, which is inferred: a smooth reward of its own, with scale 1 and the median of `range`. With 0, the
+        mean is 0 under `Hierarchical()` too.
     basis
-        How many eigenvectors of the graph are used, the smoothest first. None: all of up to 1,500 states, 400 of more.
+        The number of eigenvectors of the graph that are used, the smoothest first. If None, all in environments of up
+        to 1,500 states, and 400 in larger ones.
     graph
-        Which states are neighbours: a symmetric array [S, S] of weights, dense or sparse. None: those between which
-        some action leads with positive probability, with weight 1.
+        Which states are neighbours: a symmetric array [S, S] of weights, dense or sparse. If None, two states are
+        neighbours, with weight 1, if some action leads from one to the other with positive probability.
     """
 
     scale: Any = HalfNormal(scale=1.0)

@@ -20,7 +20,8 @@ MOST_MOTIVES = 100
 
 @dataclass(frozen=True, eq=False)
 class StickBreaking(Recorded):
-    """An unknown number of motives, up to `most`: how much each is used has a sparse prior, and unused ones stay empty.
+    """An unknown number of motives, up to `most`: a sparse prior on how much each is used leaves superfluous motives
+    empty.
 
     β ~ Dirichlet(γ / most, …, γ / most), which becomes a stick-breaking process as `most` grows; rows of the transition
     matrix of motives are Dirichlet(α β + κ at the motive itself): the sticky HDP-HMM (Fox et al. 2011), truncated.
@@ -28,9 +29,9 @@ class StickBreaking(Recorded):
     Parameters
     ----------
     most
-        The largest number of motives there may be; each costs time, used or not.
+        The largest possible number of motives; each takes computing time, whether it is used or not.
     concentration
-        γ: larger ones let more motives be used.
+        γ: with larger values more motives are used.
     """
 
     most: int = 15
@@ -48,21 +49,22 @@ class StickBreaking(Recorded):
 
 @dataclass(frozen=True, eq=False)
 class Switching(Recorded):
-    """Agents act on one of several motives at a time and switch between them: the fourth choice of a model.
+    """Agents act on one of several motives at a time and switch between them: the argument `switching` of a
+    `RewardPolicyModel`.
 
     Parameters
     ----------
     motives
-        How many motives there are; or `StickBreaking(most=15)`, if that is to be inferred too.
+        The number of motives; or `StickBreaking(most=15)`, if that is to be inferred too.
     by
-        "everywhere": the probability of switching is the same in all states. "state": it depends on the state that is
-        left, around what is common to all of them.
+        "everywhere": the probability of switching is the same in all states. "state": it depends on the state that the
+        agent leaves, and varies around a part that is common to all states.
     stickiness
-        κ ≥ 0: how strongly agents are expected to stay with a motive, in pseudo-counts; rows of the transition matrix
-        of motives are Dirichlet(1, …, 1 + κ, …, 1) beforehand. A number, or a prior: inferred.
+        κ ≥ 0: how strongly agents are expected to stay with a motive, in pseudo-counts; the rows of the transition
+        matrix of motives are Dirichlet(1, …, 1 + κ, …, 1) a priori. A number, or a prior, with which it is inferred.
     concentration
-        ν: how alike the rows of states (or of tasks) are; each is Dirichlet(ν · what is common). A number, or a prior:
-        inferred, one for states and one for tasks. Not read where there is but one row for all.
+        ν: how similar the rows of different states (or tasks) are; each is Dirichlet(ν · the common row). A number; or
+        a prior, with which one is inferred for states and one for tasks. Not used if there is one row for all.
     """
 
     motives: int | StickBreaking = 2

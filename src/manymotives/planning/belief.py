@@ -25,13 +25,13 @@ ENVIRONMENTS = 200  # values are then known to a fourteenth of what they differ 
 
 @dataclass(frozen=True, eq=False)
 class BeliefPlan:
-    """The best found without knowing the environment: arrays with the batch shape of the rewards in front.
+    """The best policy found without knowing the environment, as arrays that begin with the batch shape of the rewards.
 
-    Two policies were compared in what they are worth on average, starting where episodes start: the one that is
-    optimal in the mean environment, and one by multi-MDP backward induction, improved by single switches. They are made
-    from one set of environments, compared in a second and valued in a third: `value`, `upper` and
-    `mean_policy_value` owe nothing to luck in the choice. (So where the two are much alike, `value` may fall below
-    `mean_policy_value` by chance; `gain_error` says how much chance there is.)
+    Two policies are compared by their average value from the start distribution: the one that is optimal in the mean
+    environment, and one by multi-MDP backward induction, improved by single switches. They are computed from one set of
+    environments, compared in a second and evaluated in a third, so that `value`, `upper` and `mean_policy_value` are
+    free of selection bias. (If the two policies are very similar, `value` may therefore be below `mean_policy_value` by
+    chance; `gain_error` is the size of that error.)
     """
 
     actions: Any  # [..., S] of the better policy; the first one in terminal states, where nothing is chosen

@@ -59,7 +59,7 @@ ZERO = 1e-12  # of a reward's size: what a projection leaves of nothing
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """Which rewards choices in an environment can tell apart; made by `identifiability`."""
+    """Which rewards choices in an environment can distinguish; returned by `identifiability`."""
 
     environment: Environment
     on: str
@@ -132,7 +132,8 @@ class Identifiability:
         return found
 
     def can_show(self, first: Any, second: Any) -> Any:
-        """Whether choices can show the difference between two rewards, given by number: of a state, or s·A + a.
+        """Whether choices can identify the difference between two rewards, given by number: that of a state, or s·A +
+        a.
 
         Parameters
         ----------
@@ -142,7 +143,7 @@ class Identifiability:
         Returns
         -------
         bool
-            Whether choices can show the difference; an array where numbers are one.
+            Whether choices can identify the difference; an array if the numbers are arrays.
         """
         return (self.groups[first] == self.groups[second]) & (self.groups[first] >= 0)
 
@@ -165,9 +166,11 @@ class Identifiability:
         return self.reachable & alike
 
     def reduced(self, rewards: Any) -> np.ndarray:
-        """Rewards [..., S(, A)] without what no choice can show: of all that choose alike, the one with least squares.
+        """Rewards [..., S(, A)] without what choices cannot identify: of all rewards with the same choices, the one
+        with the least sum of squares.
 
-        Rewards that choose alike (with one temperature) become the same; rewards that no choice depends on become 0.
+        Rewards with the same choices (at the same temperature) become equal; rewards on which no choice depends become
+        0.
 
         Parameters
         ----------
@@ -177,7 +180,7 @@ class Identifiability:
         Returns
         -------
         ndarray
-            Of the same shape.
+            Rewards of the same shape.
         """
         values = np.asarray(rewards, dtype=float)
         cells = values.reshape(*values.shape[: values.ndim - (1 if self.on == "state" else 2)], -1)
@@ -243,22 +246,22 @@ def identifiability(
     known: bool = True,
     depth: int | None = None,
 ) -> Identifiability:
-    """What choices in an environment can and cannot show about rewards, whatever the reward and the choice rule.
+    """What choices in an environment can and cannot identify about rewards, whatever the reward and the choice rule.
 
     Parameters
     ----------
     environment
-        States count where they can be reached from its start, or from those visited.
+        The environment. States count if they can be reached from its start, or from the visited states.
     on
-        Where rewards lie: "state" or "state_action".
+        What has a reward: "state" or "state_action".
     features
-        [S, K] or [S, A, K]: rewards are weighted sums of these. None: any rewards.
+        [S, K] or [S, A, K]: rewards are weighted sums of these. If None, rewards are arbitrary.
     visited
-        [S]: states in which choices were seen, wherever episodes begin.
+        [S]: states in which choices were observed, wherever episodes begin.
     known
-        False where transitions are not known: then only what holds in every environment counts.
+        False if transitions are unknown; then only what holds in every environment counts.
     depth
-        How many steps ahead agents look. None: for ever.
+        The number of steps that agents look ahead. If None, an infinite horizon.
 
     Returns
     -------

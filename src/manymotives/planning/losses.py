@@ -36,24 +36,24 @@ def loss_matrix(
     environments: int | None = None,
     seed: int = 0,
 ) -> Any:
-    """The loss [K, N] of policies [K, S, A] for rewards [N, S]: how much value is missed in the worst state.
+    """The loss [K, N] of policies [K, S, A] for rewards [N, S]: the value lost in the worst state.
 
     Parameters
     ----------
     environment
-        An `Environment`; or a `DynamicsBelief`: V^π is then E V^π under it, and V* the most that a memoryless policy
-        found is worth (docs/unknown-dynamics.md).
+        An `Environment`; or a `DynamicsBelief`: V^π is then E V^π under the belief, and V* the value of the best
+        memoryless policy found (docs/unknown-dynamics.md).
     policies
         π(a|s) [K, S, A].
     rewards
         [N, S] or [N, S, A].
     on
-        "state", or "state_action" with rewards [N, S, A].
+        What has a reward: "state", or "state_action" with rewards [N, S, A].
     scale_free
-        In units of what there is to lose: divided by max_s V*(s) − V°(s), where V° is the value of the worst policy. A
-        reward that hardly differs between states makes every policy nearly optimal; on this scale it does not.
+        Whether to divide the loss by max_s V*(s) − V°(s), where V° is the value of the worst policy. Without this,
+        every policy is nearly optimal for a reward that hardly differs between states.
     environments, seed
-        Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
+        Under a belief: the number of environments drawn from it (by default 200), and the seed of these draws.
 
     Returns
     -------

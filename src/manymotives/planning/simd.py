@@ -10,7 +10,6 @@ Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row a
 
 import math
 import operator
-from typing import ClassVar
 
 from llvmlite import ir
 from numba import types
@@ -270,7 +269,7 @@ def _arithmetic(symbol, instruction):
 
     @infer_global(symbol)
     class LaneArithmetic(ConcreteTemplate):
-        cases: ClassVar = [_lanes(_lanes, _lanes)]
+        cases = (_lanes(_lanes, _lanes),)
 
     @lower_builtin(symbol, _LanesType, _LanesType)
     def compute(context, builder, signature, arguments):

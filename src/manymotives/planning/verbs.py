@@ -37,10 +37,11 @@ CONVERGED = 1e-9  # Bellman residual, relative to the size of the values where t
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The best one can do: arrays with the batch shape of the rewards in front.
+    """Optimal values and policies, as arrays that begin with the batch shape of the rewards.
 
-    `actions` breaks ties in favour of the lowest index, where "tie" means closer than rounding can tell. `q` is −inf
-    where an action does not exist. Nothing is chosen in terminal states; there the first action stands in.
+    `actions` breaks ties in favour of the lowest index; actions are tied if their values differ by no more than
+    rounding errors. `q` is −inf for actions that do not exist. No action is chosen in terminal states, where the first
+    action is a placeholder.
     """
 
     q: Any  # [..., S, A] values of acting once and then optimally
@@ -95,35 +96,36 @@ def plan(
     environments: int | None = None,
     seed: int = 0,
 ) -> Plan | BeliefPlan:
-    """Optimal values and policy for each reward of a batch.
+    """Optimal values and policies for each reward of a batch.
 
     Parameters
     ----------
     environment
-        An `Environment`; or a `DynamicsBelief`, for the best policy found that does not know which it is, and bounds on
-        what the best one is worth (a `BeliefPlan`).
+        An `Environment`; or a `DynamicsBelief`, for the best policy found without knowing the environment, and bounds
+        on the value of the best such policy (a `BeliefPlan`).
     rewards
-        [..., S], or [..., S, A] with `on="state_action"`. Any batch shape.
+        [..., S], or [..., S, A] with `on="state_action"`, with any batch shape.
     on
-        "state" or "state_action": what the rewards lie on.
+        What has a reward: "state" or "state_action".
     inverse_temperature
-        None: greedy optimality, V(s) = max_a Q(s, a). A positive number c (or one for each reward): soft
-        optimality, also called logit or maximum causal entropy, V(s) = log Σ_a exp(c Q(s, a)) / c.
+        If None, greedy optimality, V(s) = max_a Q(s, a). With a positive number c (or one for each reward), soft
+        optimality, also called logit or maximum causal entropy: V(s) = log Σ_a exp(c Q(s, a)) / c.
     start
-        Actions [..., S] to begin policy iteration from, such as the plan of a similar reward.
+        Actions [..., S] from which policy iteration begins, such as the plan of a similar reward.
     discount
-        A number, or one for each reward, above 0 and below 1. None: the environment's.
+        A number above 0 and below 1, or one for each reward. If None, the environment's.
     depth
-        None: agents look ahead for ever. A whole number n: they look n steps ahead, at every step anew; `q` are then
-        the values of acting once with n steps left, and `policy` is what these make best. 1 is a myopic agent. What
-        such a policy is worth in the long run `evaluate` says, and `loss` what it loses there.
+        The number of steps that agents look ahead. If None, an infinite horizon. With a whole number n, agents plan n
+        steps ahead, afresh at every step; `q` contains the values of actions with n steps left, and `policy` the best
+        actions by these values. With n = 1, agents are myopic. `evaluate` gives the long-run value of such a policy,
+        and `loss` its long-run loss.
     environments, seed
-        Under a belief: how many environments are drawn from it (200 unless told), and by which stream.
+        Under a belief: the number of environments drawn from it (by default 200), and the seed of these draws.
 
     Returns
     -------
     Plan
-        `value` [..., S], `q` [..., S, A], `actions` [..., S], `policy` [..., S, A] and `converged`; under a belief a
+        `value` [..., S], `q` [..., S, A], `actions` [..., S], `policy` [..., S, A] and `converged`; under a belief, a
         `BeliefPlan`.
     """
     if isinstance(environment, DynamicsBelief):
@@ -185,9 +187,9 @@ def evaluate(
     on: str = "state",
     discount: ArrayLike | None = None,
 ) -> Any:
-    """V^π [..., S]: the value of policies [..., S, A] for rewards [..., S]; the batch shapes broadcast.
+    """The value V^π [..., S] of policies [..., S, A] for rewards [..., S].
 
-    In the long run, also of policies that were made by looking a few steps ahead (`plan` with a depth).
+    It is the long-run value, also for policies that look only a few steps ahead (`plan` with a depth).
 
     Parameters
     ----------
@@ -198,9 +200,9 @@ def evaluate(
     rewards
         [..., S], or [..., S, A] with `on="state_action"`.
     on
-        "state" or "state_action": what the rewards lie on.
+        What has a reward: "state" or "state_action".
     discount
-        A number, or one for each of the batch. None: the environment's.
+        A number, or one for each element of the batch. If None, the environment's.
 
     Returns
     -------
@@ -243,10 +245,9 @@ def loss(
     on: str = "state",
     discount: ArrayLike | None = None,
 ) -> Any:
-    """The paper's L1 loss, Σ_s V*(s) − V^π(s): one number for each policy–reward pair of the batch.
+    """The paper's L1 loss, Σ_s V*(s) − V^π(s), for each policy–reward pair of the batch.
 
-    V* and V^π are those of the long run, also for policies that were made by looking a few steps ahead (`plan` with a
-    depth).
+    V* and V^π are long-run values, also for policies that look only a few steps ahead (`plan` with a depth).
 
     Parameters
     ----------
@@ -257,9 +258,9 @@ def loss(
     rewards
         [..., S], or [..., S, A] with `on="state_action"`.
     on
-        "state" or "state_action": what the rewards lie on.
+        What has a reward: "state" or "state_action".
     discount
-        A number, or one for each of the batch. None: the environment's.
+        A number, or one for each element of the batch. If None, the environment's.
 
     Returns
     -------

@@ -12,14 +12,14 @@ from manymotives.plots.common import COLOURS
 
 
 def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
-    """Truth against estimate, with 95 % intervals: what the experiment could show.
+    """True values and estimates of a simulated experiment, with 95 % intervals.
 
     Parameters
     ----------
     recovery
-        What `mm.recover` returned.
+        The result of `mm.recover`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -41,16 +41,16 @@ def recovery(recovery: Recovery, *, axes: Axes | None = None) -> Axes:
 
 
 def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
-    """How far the truth's ranks are from uniform: their distribution function less the diagonal, by quantity.
+    """How far the ranks of the truth are from uniform: their distribution function minus the diagonal, by quantity.
 
-    Within the grey band, where 95 % of calibrated quantities stay whole, nothing is wrong.
+    The grey band entirely contains 95 % of the curves of calibrated quantities.
 
     Parameters
     ----------
     calibration
-        What `mm.calibrate` returned.
+        The result of `mm.calibrate`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -75,14 +75,15 @@ def calibration(calibration: Calibration, *, axes: Axes | None = None) -> Axes:
 
 
 def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
-    """How well each value of a number explains choices, less the best; above the line, about as well as that.
+    """How well each value of a parameter explains choices, relative to the best; values above the line are about as
+    good as the best.
 
     Parameters
     ----------
     profile
-        What `mm.profile` returned.
+        The result of `mm.profile`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -104,18 +105,18 @@ def profile(profile: Profile, *, axes: Axes | None = None) -> Axes:
 
 
 def design(design: Design, *, most: int = 25, axes: Axes | None = None) -> Axes:
-    """Information to expect from each candidate, the most informative on top: two errors as a line, bounds as a bar.
+    """The expected information from each candidate, the most informative on top: two errors as a line, bounds as a bar.
 
-    Filled points cannot be told from the best. At most so many candidates are shown.
+    Filled points cannot be distinguished from the best candidate.
 
     Parameters
     ----------
     design
-        What `mm.design` returned.
+        The result of `mm.design`.
     most
-        How many candidates to show.
+        The largest number of candidates to show.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

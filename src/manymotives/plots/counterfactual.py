@@ -12,19 +12,19 @@ SHOWN = 30  # rows, those that change most
 
 
 def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | None = None) -> Axes:
-    """What changes most, before and after: means and intervals of the average of all tasks; at most thirty rows.
+    """The largest changes, before and after: means and intervals of the average of all tasks, in at most thirty rows.
 
-    Hollow marks: what is done there after the change rests in part on the prior, whose interval is the grey band.
+    Hollow marks: choices there after the change depend in part on the prior, whose interval is the grey band.
 
     Parameters
     ----------
     found
-        What `posterior.counterfactual` returned.
+        The result of `posterior.counterfactual`.
     of
         "choice", the probability of each action in each state; "occupancy", the share of discounted time in each state;
-        or "value", what each task gains, with the average of all on top.
+        or "value", the gain of each task, with the average of all on top.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

@@ -16,19 +16,20 @@ SHOWN = 40  # effects, the surest ones
 
 
 def effects(posterior: Posterior, *, level: float = 0.95, axes: Axes | None = None) -> Axes:
-    """What covariates add to tasks' parameters: posterior means and intervals, surest sign on top; at most forty.
+    """Effects of covariates on tasks' parameters: posterior means and intervals, the most certain sign on top; at most
+    forty.
 
-    Numeric covariates are on their own scale: the effect of one unit. Filled dots: the sign has a probability of at
+    Effects of numeric covariates are for one unit of the covariate. Dots are filled if the sign has a probability of at
     least 95 %.
 
     Parameters
     ----------
     posterior
-        Of a model with covariates.
+        A posterior of a model with covariates.
     level
         Probability of the intervals.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -62,21 +63,21 @@ def predictions(
     level: float = 0.95,
     axes: Axes | None = None,
 ) -> Axes:
-    """What the population's typical task wants at each row of a table of covariates: means and intervals.
+    """What the typical task of the population wants at each row of a table of covariates: means and intervals.
 
-    Weights of features, else rewards; `posterior.predict_at` has the numbers, and choices and values as well. At most
-    forty weights or rewards.
+    Weights of features are shown, otherwise rewards, at most forty. `posterior.predict_at` has the numbers, and also
+    choices and values.
 
     Parameters
     ----------
     posterior
-        Of a model with covariates.
+        A posterior of a model with covariates.
     covariates
         A data frame or a mapping of columns, such as `{"condition": ["control", "treated"]}`.
     level
         Probability of the intervals.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

@@ -23,19 +23,20 @@ ACROSS = 4  # panels side by side
 def feature_weights(
     posterior: Posterior | FeatureWeights, *, tasks: Sequence[Label] | None = None, truth: ArrayLike | None = None
 ) -> Figure:
-    """What each feature is worth: one panel a feature, the population's mean on top, then every task; 95 % intervals.
+    """Weights of features, with 95 % intervals: one panel per feature, with the population's mean on top and then every
+    task.
 
-    Grey is the prior. Of one task, or of everybody pooled, there is one panel with a row for each feature. Where the
+    The prior is grey. For a single task, or if tasks are pooled, there is one panel with a row for each feature. If the
     inverse temperature is inferred, weights are multiplied by it (see `mm.findings.feature_weights`).
 
     Parameters
     ----------
     posterior
-        Of a model whose rewards are made of features, or what `mm.findings.feature_weights` made of it.
+        A posterior of a model whose rewards are made of features, or the result of `mm.findings.feature_weights`.
     tasks
-        Which tasks to draw, by name; otherwise the first sixty.
+        Names of the tasks to draw; by default, the first sixty.
     truth
-        True weights [task, feature], where they are known: diamonds.
+        True weights [task, feature] if they are known, shown as diamonds.
 
     Returns
     -------
@@ -69,6 +70,7 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
     columns = min(len(found.features), ACROSS)
     rows = -(-len(found.features) // columns)
     longest = max(len(written(found.who[i])) for i in chosen)
+    longest = max(longest, len(written(found.average_name or "", 40)))
     size = (max(5.0, 2.5 * columns + 0.5 + 0.075 * longest), rows * min(11.0, 0.9 + 0.19 * (len(chosen) + top)) + 0.7)
     figure, panels = plt.subplots(rows, columns, figsize=size, sharey=True, squeeze=False, layout="constrained")
     position = np.arange(len(chosen)) + 1.5 * top  # a gap between the population and its members
@@ -91,7 +93,7 @@ def _panels(found: FeatureWeights, chosen: np.ndarray, truth: np.ndarray | None)
     ticks = [*([0.0] * top), *position[::step]]
     small = 8 if len(names) <= 40 else 7
     for panel in panels[:, 0]:
-        panel.set_yticks(ticks, [*([found.average_name] if top else []), *names[::step]], fontsize=small)
+        panel.set_yticks(ticks, [*([written(found.average_name, 40)] if top else []), *names[::step]], fontsize=small)
     panels[0, 0].set_ylim(position[-1] + 0.7, -0.7)
     _finish(figure, panels, found)
     return figure

@@ -19,19 +19,19 @@ MARKERS = "osD^Pv*X"
 
 
 def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | None = None) -> Axes:
-    """What would be best for a task (the first one by default), with what it did: a heat map of states and actions.
+    """The best actions for a task and its observed choices: a heat map of states and actions.
 
-    Colour is the share of the task's choices in a state; a ring marks the best action for its expected reward. Of more
-    than 200 states, the 40 in which it chose most often.
+    Colour is the share of the task's choices in a state; a ring marks the best action for its posterior mean reward. If
+    there are more than 200 states, the 40 in which it chose most often are shown.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     task
-        Its name. None: the first.
+        The name of the task. If None, the first.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -69,16 +69,18 @@ def policies(posterior: Posterior, task: Label | None = None, *, axes: Axes | No
 
 
 def similarity(posterior: Posterior | Similarity, *, axes: Axes | None = None) -> Axes:
-    """Who resembles whom: tasks that want alike lie close together; colours and shapes are groups, where supported.
+    """A map of tasks on which tasks with similar goals are close; colours and shapes are groups, if the data support
+    them.
 
-    The distance is what each would lose by the other's goals (see `mm.findings.similarity`); directions mean nothing.
+    The distance between two tasks is what each would lose by pursuing the other's goals (see `mm.findings.similarity`);
+    directions have no meaning.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or what `mm.findings.similarity` made of it.
+        A posterior, or the result of `mm.findings.similarity`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -123,14 +125,14 @@ def _name_points(axes: Axes, alike: Similarity) -> None:
 
 
 def comparison(score: Score, *, axes: Axes | None = None) -> Axes:
-    """Held-out log-likelihood per choice of each model, from knowing nothing upwards, with 95 % intervals.
+    """Held-out log-likelihood per choice of each model, beginning with uniform choice, with 95 % intervals.
 
     Parameters
     ----------
     score
-        What `mm.score` returned.
+        The result of `mm.score`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -170,16 +172,16 @@ def model_names(table: Any) -> list[str]:
 
 
 def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> Axes:
-    """Could the model have made these choices? Observed against expected share of every action in every state.
+    """A posterior predictive check: observed and expected shares of every action in every state.
 
-    Lines are where 95 % of replications lie; open red marks lie outside theirs.
+    Lines contain 95 % of replications; open red marks are observations outside them.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or what `mm.findings.predictive_check` made of it.
+        A posterior, or the result of `mm.findings.predictive_check`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -205,14 +207,15 @@ def ppc(posterior: Posterior | PredictiveCheck, *, axes: Axes | None = None) -> 
 
 
 def learning(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How much the data changed each reward: the largest change of a probability; 0 is posterior = prior.
+    """How much the data changed the distribution of each reward: the largest change of a probability; 0 means that
+    posterior and prior are the same.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -243,9 +246,9 @@ def temperatures(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

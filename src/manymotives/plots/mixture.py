@@ -17,14 +17,14 @@ NAMED = 40  # tasks, beyond which only some have their names beside the axis
 
 
 def number_of_motives(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """How many motives there are: the probability of each number, and what it was before the data.
+    """The posterior probability of each number of motives, compared with the prior.
 
     Parameters
     ----------
     posterior
-        Of a `Mixture`.
+        A posterior of a `Mixture`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -49,17 +49,17 @@ def number_of_motives(posterior: Posterior, *, axes: Axes | None = None) -> Axes
 
 
 def together(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """Who shares a motive with whom: the probability of each two tasks, as a heat map.
+    """The probability that two tasks share a motive, for all pairs of tasks, as a heat map.
 
-    Tasks are in the order of `posterior.partition`, whose motives are framed: an unsure task has colour outside its
+    Tasks are in the order of `posterior.partition`, whose motives are framed; uncertain tasks have colour outside their
     frame.
 
     Parameters
     ----------
     posterior
-        Of a `Mixture`.
+        A posterior of a `Mixture`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

@@ -23,9 +23,9 @@ def motives(posterior: Posterior, *, tasks: Sequence[Label] | None = None, kind:
     Parameters
     ----------
     posterior
-        Of a model whose motives switch.
+        A posterior of a model whose motives switch.
     tasks
-        Whose episodes to draw, by name; otherwise the first twelve episodes, of as many tasks as there can be.
+        Names of the tasks whose episodes to draw; by default the first twelve episodes, of as many tasks as possible.
     kind
         "smoothed": probabilities given the whole episode. "filtered": given the choices up to that step.
 
@@ -64,19 +64,18 @@ def motives(posterior: Posterior, *, tasks: Sequence[Label] | None = None, kind:
 
 
 def motive_transitions(posterior: Posterior, *, task: Label | None = None, axes: Axes | None = None) -> Axes:
-    """How agents switch: the probability of each motive at the next step given the motive now, as a heat map.
+    """The probability of each motive at the next step, given the motive now, as a heat map.
 
-    Means of the posterior with 95 % intervals, averaged over states (and tasks) by the steps taken there. `task`: of
-    this one alone, where tasks have transition probabilities of their own.
+    Numbers are posterior means with 95 % intervals, averaged over states (and tasks) by the number of steps there.
 
     Parameters
     ----------
     posterior
-        Of a model whose motives switch.
+        A posterior of a model whose motives switch.
     task
-        One task alone, where tasks have transition probabilities of their own. None: all.
+        A single task, if tasks have transition probabilities of their own. If None, all tasks.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

@@ -27,21 +27,21 @@ def rewards(
     states: Sequence[Label] | None = None,
     canonical: bool = False,
 ) -> Figure:
-    """What each task wants: posterior mean and 95 % interval of every state's reward, a grey bar for the prior's.
+    """Posterior mean and 95 % interval of each task's reward in every state; grey bars show the prior.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     truth
-        True rewards [task, S], where they are known: diamonds.
+        True rewards [task, S] if they are known, shown as diamonds.
     tasks
-        Which tasks to draw, by name; otherwise the first twelve.
+        Names of the tasks to draw; by default, the first twelve.
     states
-        Which states to draw, by name; otherwise all of them or, of more than 200, the 20 most and the 20 least wanted,
-        on average over these tasks.
+        Names of the states to draw; by default all or, if there are more than 200, the 20 with the highest and the 20
+        with the lowest rewards, on average over these tasks.
     canonical
-        Rewards in canonical form (see `Posterior.canonical`), without the prior.
+        Whether to show rewards in canonical form (see `Posterior.canonical`), without the prior.
 
     Returns
     -------
@@ -120,14 +120,14 @@ def _most_and_least(posterior: Posterior, tasks: list[Label]) -> list[Label]:
 
 
 def weights(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
-    """Which of the rewards of a set each task has: posterior probabilities, as a heat map.
+    """The posterior probability that each task has each reward of a set, as a heat map.
 
     Parameters
     ----------
     posterior
-        Of a `PolicyOptimalityModel` with a `RewardSet`.
+        A posterior of a `PolicyOptimalityModel` with a `RewardSet`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -160,9 +160,9 @@ def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     Parameters
     ----------
     posterior
-        Of a `PolicyOptimalityModel`.
+        A posterior of a `PolicyOptimalityModel`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

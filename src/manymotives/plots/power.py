@@ -12,17 +12,17 @@ from manymotives.plots.common import COLOURS, written
 
 
 def power(found: Power, *, axes: Axes | None = None) -> Axes:
-    """How often experiments of each size would tell, with 95 % Monte Carlo intervals and the power that is wanted.
+    """The power of experiments of each size, with 95 % Monte Carlo intervals and the desired power.
 
-    Where fits did not converge, a dotted line beside the point goes from what power would be if all of them had said no
-    to what it would be if they had said yes.
+    If some fits did not converge, a dotted line next to the point shows what the power would be if all of them had
+    decided against the contrast (lower end) or for it (upper end).
 
     Parameters
     ----------
     found
-        What `mm.power` returned.
+        The result of `mm.power`.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------

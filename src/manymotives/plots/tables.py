@@ -25,21 +25,21 @@ def choices(
     best: ArrayLike | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """How often each task chose one action in each state: the area of a square is the number of choices.
+    """How often each task chose one action in each state; the area of a square is the number of choices.
 
-    Of more than 200 states, the 40 in which most choices were made.
+    If there are more than 200 states, the 40 with the most choices are shown.
 
     Parameters
     ----------
     demonstrations
-        What tasks did.
+        The demonstrations.
     action
         The action whose share is shown by colour.
     best
-        Index of the best action of each task in each state, such as `plan(...).actions`: a ring marks the states where
-        the task chose it less than half of the time.
+        Index of the best action of each task in each state, such as `plan(...).actions`; a ring marks the states in
+        which the task chose it less than half of the time.
     axes
-        Matplotlib axes to draw on. None: new ones.
+        Matplotlib axes to draw on. If None, new axes are created.
 
     Returns
     -------
@@ -96,14 +96,15 @@ def heat_map(
 
 
 def maps(environment: Environment, tables: Mapping[str, ArrayLike], tasks: Sequence[Label]) -> Figure:
-    """Rewards [task, S] as maps of an environment whose states have coordinates: one row a table, one column a task.
+    """Rewards [task, S] as maps of an environment whose states have coordinates, with one row per table and one column
+    per task.
 
     Parameters
     ----------
     environment
-        With coordinates.
+        An environment with coordinates.
     tables
-        Rewards [task, S] by the title of their row.
+        Rewards [task, S], by the title of their row.
     tasks
         Names of the tasks, one for each column.
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats import summary as described_by_arviz
 
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
@@ -30,8 +29,7 @@ from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
 from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
-from manymotives.posterior.summary import Summary, listed_in_summary
-from manymotives.posterior.tables import in_one_order
+from manymotives.posterior.summary import Summary, summary_table
 from manymotives.posterior.transfer import best_policies, transferred
 from manymotives.posterior.unidentified import identifiability_of, unidentified
 from manymotives.posterior.what_if import WhatIf
@@ -39,7 +37,7 @@ from manymotives.posterior.what_if import WhatIf
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(WhatIf, PlannedDraws, ABC):
-    """Draws from the posterior of a model, with labels; made by `fit`, or read by `load`."""
+    """Labelled draws from the posterior of a model; returned by `fit` or read by `load`."""
 
     data: xr.DataTree  # ArviZ schema, equally weighted draws
     model: Any
@@ -66,6 +64,11 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     def is_kind_of(cls, model: Any) -> bool:
         """Whether a model has posteriors of this kind."""
         return isinstance(model, cls.model_type)
+
+    @staticmethod
+    def made_up(target: Any) -> Any:
+        """A draw that a method could have made, to try labels on; None where there is none without a run."""
+        return None
 
     @staticmethod
     def relabelled(data: xr.DataTree, model: Any, environment: Environment) -> xr.DataTree:
@@ -104,12 +107,12 @@ class Posterior(WhatIf, PlannedDraws, ABC):
 
     @property
     def rewards(self) -> xr.DataArray:
-        """Draws (chain, draw, task, state), with actions behind where rewards lie on pairs."""
+        """Posterior draws (chain, draw, task, state), with a last axis of actions if rewards are on pairs."""
         return self._for_each_task(self.data["posterior"].dataset["reward"])
 
     @cached_property
     def mean_reward(self) -> xr.DataArray:
-        """E ρ of each task (task, state[, action])."""
+        """The posterior mean reward of each task (task, state[, action])."""
         return self._for_each_task(self.data["posterior"].dataset["reward"].mean(("chain", "draw")))
 
     @property
@@ -124,20 +127,20 @@ class Posterior(WhatIf, PlannedDraws, ABC):
 
     @cached_property
     def demonstrations(self) -> Demonstrations:
-        """What they did, every choice in its place in time."""
+        """The demonstrations of the fit, with every choice in order."""
         return restored_demonstrations(self.data)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a careful statistician would tell you."""
+        """Warnings about the data, the model and the sampler."""
         return tuple(json.loads(self.data.attrs["warnings"]))
 
     def canonical(self) -> xr.Dataset:
-        """`reward` in the one form that choices can tell: draws that choose alike are alike.
+        """`reward` in canonical form: draws with the same choices have the same rewards.
 
-        Rewards on states lose what no choice can show (see `identifiability`): of all that choose alike, the one with
-        least squares is kept. Without terminal states that is often a constant only, and they are centred. Rewards on
-        pairs become what each action costs against the best, Q(s, a) − V(s). Both are scaled to unit range.
+        Rewards on states lose what choices cannot identify (see `identifiability`): of all rewards with the same
+        choices, that with the least squares is kept. Without terminal states that often means centring only. Rewards on
+        pairs become the cost of each action, Q(s, a) − V(s). Both are scaled to unit range.
 
         Returns
         -------
@@ -149,39 +152,41 @@ class Posterior(WhatIf, PlannedDraws, ABC):
 
     @cached_property
     def identifiability(self) -> Identifiability:
-        """Which differences between rewards choices can show in this environment, and which rest on the prior alone."""
+        """Which differences between rewards choices in this environment can identify, and which depend on the prior
+        alone.
+        """
         return identifiability_of(self)
 
     def unidentified(self) -> list[str]:
-        """What no choice in this environment can show, beyond a constant, in words.
+        """What choices in this environment cannot identify, beyond a constant, in words.
 
         Returns
         -------
         list of str
-            One sentence for each thing; empty where there is nothing beyond a constant.
+            One sentence for each finding; empty if only a constant is unidentified.
         """
         return unidentified(self)
 
     # ---- what to do about it ---------------------------------------------------------------------------------
 
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
-        """The policy that is optimal for each task's expected reward (task, state, action).
+        """The policy that is optimal for each task's posterior mean reward (task, state, action).
 
-        With known transitions the value of a policy is linear in the reward: this maximises the expected value too, or
-        with a depth that of so many steps, at each anew. Inferred discounts are taken at their means. Where transitions
-        are not known it is the best found over draws of both; see `decisions`. In another environment: see `transfer`.
+        With known transitions it maximises the expected value, or with a depth that of the next `depth` steps. Inferred
+        discounts are set to their means. With unknown transitions, it is the best policy found: see `decisions`.
 
         Parameters
         ----------
         environment
-            Another one, or several by name: see `transfer`. None: that of the fit.
+            Another environment, or several by name: see `transfer`. If None, that of the fit.
         features
-            Of that environment, where rewards are made of features.
+            Features of that environment, if rewards are made of features.
 
         Returns
         -------
         DataArray
-            (task, state, action): 1 for the best action, 0 for the others; ties go to the first.
+            (task, state, action): 1 for the best action, 0 for the others; ties are broken in favour of the first
+            action.
         """
         if environment is not None:
             return best_policies(self, environment, features)
@@ -192,22 +197,20 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def transfer(self, environment: Any, features: Any = None, *, draws: int = 1000, level: float = 0.95) -> xr.Dataset:
-        """What is best for each task in an environment nobody has seen, or in several by name, and how sure that is.
+        """The best policy for each task in a new environment, or in several by name, with its uncertainty.
 
-        `policy` (task, state, action) is optimal for the expected reward; `probability_best`, how probable it is that
-        each action is optimal; `value` (task, state), what the policy is worth, with the interval `value_lower` to
-        `value_upper` over draws; `expected_loss`, how much more knowing the reward would be worth; `choice`, what the
-        task would choose there, with `choice_lower` and `choice_upper`. Over at most `draws` of them. States have the
-        rewards of their names; where rewards are made of features, `features` are those of the new environment.
+        `policy` is optimal for the posterior mean reward; `probability_best` is the probability that each action is
+        optimal; `value` is the value of the policy; `expected_loss` is the expected gain from knowing the reward;
+        `choice` is the probability that the task would choose each action. Intervals end in `_lower` and `_upper`.
 
         Parameters
         ----------
         environment
-            The new one, or several by name.
+            The new environment, or several by name. States have the rewards of their names.
         features
-            Of the new environment, where rewards are made of features.
+            Features of the new environment, if rewards are made of features.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         level
             Probability of the intervals.
 
@@ -219,11 +222,10 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         return transferred(self, environment, features, draws=draws, level=level)
 
     def decisions(self) -> xr.Dataset:
-        """Where transitions are not known: the best `policy` found for each task, and bounds on what it could attain.
+        """With unknown transitions: the best `policy` found for each task, and bounds on the attainable value.
 
-        `value` (task, state) is what it is worth on average over what may be true; `upper`, what it would be worth to
-        know reward and environment: no policy attains more. `mean_policy_value` is that of the policy that takes the
-        means of both for the truth; `by_induction` says where another one was better, and was chosen.
+        `value` (task, state) is its expected value, and `upper` that if reward and environment were known.
+        `mean_policy_value` is that of the policy for the means of both; `by_induction` says where another was better.
 
         Returns
         -------
@@ -272,30 +274,29 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         canonical: bool = False,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """A tidy table of what each task wants: mean, sd, interval; the prior's mean and sd beside them.
+        """A tidy table of each task's rewards or weights: mean, sd and interval, with the mean and sd of the prior.
 
         Parameters
         ----------
         contrasts
-            None: one row for each task and feature, with the probability that the weight is above 0; or for each task
-            and state (and action), with the probability that the reward is above the task's average. "task":
-            differences between tasks in the same feature or state. "feature", "state": differences between the
-            features or the states of a task. All with the probability of being above 0. Those between states
-            say in `identified` whether choices can show them in this environment; the others rest on the prior alone.
+            If None, one row for each task and feature, with the probability that the weight is above 0; or for each
+            task and state (and action), with the probability that the reward is above the task's average. "task":
+            differences between tasks. "feature", "state": differences within a task. They have the probability of being
+            above 0; `identified` is False if a difference between states depends on the prior alone.
         of
-            "feature" or "state". None: features where rewards are made of them, unless states are asked for.
+            "feature" or "state". If None, features if rewards are made of them, unless states are asked for.
         tasks, states, features
-            Only these, by name.
+            Names to which the table is restricted.
         canonical
-            In the form that choices can tell (see `canonical`): weights times the inverse temperature, or rewards in
-            canonical form, without their prior.
+            Whether to use the form that choices can identify (see `canonical`): weights times the inverse temperature,
+            or rewards in canonical form, without their prior.
         level
             Probability of the equal-tailed interval.
 
         Returns
         -------
         DataFrame
-            Tidy: one row for each number.
+            A tidy table, with one row for each number.
         """
         if contrasts not in (None, "feature", "state", "task"):
             raise InputError(f'contrasts must be None, "feature", "state" or "task"; found {contrasts!r}.')
@@ -326,31 +327,32 @@ class Posterior(WhatIf, PlannedDraws, ABC):
             raise InputError("the rewards of this model are not made of features: its tables are about states.")
         return "feature" if self.has_features and not about_states else "state"
 
-    def summary(self) -> Summary:
-        """All but the rewards' draws, with R-hat (of several chains) and effective sizes, under the warnings.
+    def summary(self, *, level: float = 0.95) -> Summary:
+        """All parameters except rewards, with effective sample sizes and (of several chains) R-hat, under the warnings.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals, whose tails are equal: at 0.95, columns `eti95_lb` and `eti95_ub`.
 
         Returns
         -------
         Summary
             A table that prints itself, with the warnings on top.
         """
-        drawn = self.data["posterior"].dataset
-        names = [name for name in listed_in_summary(drawn) if name not in self._not_estimated()]
-        shown = xr.Dataset({name: self.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
-        tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
-        with np.errstate(all="ignore"):  # of what does not vary
-            frames = [described_by_arviz(tree, var_names=each, kind=kind) for each in in_one_order(drawn, names)]
-        return Summary(self, pd.concat(frames) if frames else pd.DataFrame())
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1; found {level!r}.")
+        return Summary(self, summary_table(self, level))
 
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a netCDF file with a checksum; it appears whole or not at all.
+        """Write the posterior to a netCDF file with a checksum; an interrupted save leaves no partial file.
 
         Parameters
         ----------
         path
-            Where to write; an existing file is replaced.
+            Where to write the file; an existing file is replaced.
         """
         with whole_file(path) as temporary:
             write_tree(self.data, temporary, compressed(self.data))

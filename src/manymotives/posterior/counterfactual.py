@@ -32,26 +32,26 @@ QUANTITIES = {"choice": ("state", "action"), "occupancy": ("state",), "value": (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counterfactual:
-    """What would happen if something changed; made by `posterior.counterfactual`.
+    """What would happen after a change; returned by `posterior.counterfactual`.
 
-    `data` holds means over draws with the intervals `…_lower` to `…_upper`, along `time`: before, after and difference;
-    and `…_p_positive`, the probability that a difference is above 0. Variables that begin with `population_` are of
-    the average of all tasks.
+    `data` contains means over draws with the intervals `…_lower` to `…_upper`, along `time`: before, after and
+    difference; and `…_p_positive`, the probability that a difference is above 0. Variables whose names begin with
+    `population_` are for the average of all tasks.
 
     choice
         (time, task, state, action): the probability of each action in each state.
     occupancy
         (time, task, state): shares of discounted time from the start distribution, (1 − γ) Σ γᵗ P(s_t = s). They sum to
-        one, but for what is left after episodes that end.
+        one, except for the time after episodes that end.
     value
-        (time, task): the expected discounted sum of a task's own rewards under its own choices. After the change by the
-        rewards after the change, whatever was added included.
+        (time, task): the expected discounted sum of a task's own rewards under its own choices. After the change, the
+        rewards are those after the change, including whatever was added.
     value_by_reward_before
-        The same with what is done after the change judged by the rewards before it, so that what was added does not
-        count as a gain; only where rewards are changed.
+        The same, with the choices after the change evaluated by the rewards before it, so that what was added does not
+        count as a gain; only if rewards are changed.
 
-    States that exist on one side only have no number on the other. Visits and values of both sides are discounted by
-    the discount after the change.
+    States that exist only before or only after the change have no number on the other side. Visits and values on both
+    sides are discounted by the discount after the change.
     """
 
     data: xr.Dataset
@@ -64,10 +64,11 @@ class Counterfactual:
 
     @cached_property
     def unidentified(self) -> pd.DataFrame:
-        """States whose choices after the change rest on the prior: a typical task's interval beside the prior's.
+        """States in which choices after the change depend on the prior: a typical task's interval and that of the
+        prior.
 
-        One row for each action: the mean over tasks of its probability and of the ends of its interval; and the
-        interval of a task of which nothing is known but the prior. Empty where everything is identified.
+        There is one row for each action: the mean over tasks of its probability and of the ends of its interval, and
+        the interval of a task of which only the prior is known. The table is empty if everything is identified.
         """
         data = self.data
         columns = ["state", "action", "mean", "lower", "upper", "prior_lower", "prior_upper"]
@@ -89,10 +90,11 @@ class Counterfactual:
         return frame[columns].reset_index(drop=True)
 
     def to_frame(self, of: str | None = None) -> pd.DataFrame:
-        """A tidy table, a row for each quantity, task, state and action: before, after and difference, with intervals.
+        """A tidy table with a row for each quantity, task, state and action: before, after and difference, with
+        intervals.
 
-        `identified` says whether choices could determine the number after the change; where not, `prior_lower` and
-        `prior_upper` are the prior's interval.
+        `identified` says whether choices can identify the value after the change; if not, `prior_lower` and
+        `prior_upper` are the interval under the prior.
 
         Parameters
         ----------
@@ -102,7 +104,7 @@ class Counterfactual:
         Returns
         -------
         DataFrame
-            Tidy: one row for each number.
+            A tidy table, with one row for each number.
         """
         if of not in (None, "task", "population"):
             raise InputError(f'of must be "task", "population" or None; found {of!r}.')
@@ -121,9 +123,9 @@ class Counterfactual:
         return whole[[*first, *(name for name in whole if name not in first)]]
 
     def paths(self, steps: int, episodes: int = 1, seed: int = 0) -> Demonstrations:
-        """Simulated demonstrations of every task after the change, each episode under a draw of its own.
+        """Simulated demonstrations of every task after the change, with a posterior draw for each episode.
 
-        So they differ by what is not known of a task as well as by chance.
+        Episodes therefore vary with the uncertainty about a task as well as by chance.
 
         Parameters
         ----------
@@ -133,7 +135,7 @@ class Counterfactual:
         Returns
         -------
         Demonstrations
-            Of every task.
+            Demonstrations of every task.
         """
         if steps < 1 or episodes < 1:
             raise InputError(f"steps and episodes must be at least 1; found {steps} and {episodes}.")
@@ -207,8 +209,9 @@ def counterfactual_of(
         data = data.assign(_prior_interval(posterior, change, data, level, seed))
     visits = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(0, 2))
     statements = identification_sentences(known, change, posterior, visits)
+    has_shocks = int(posterior.model.choice.is_soft)
     return Counterfactual(
-        data.assign_attrs(draws=len(sides.value_after), level=level),
+        data.assign_attrs(draws=len(sides.value_after), level=level, has_taste_shocks=has_shocks),
         change.place,
         known.choices,
         known.values,

@@ -103,6 +103,8 @@ def summary_lines(found: Any) -> list[str]:
     lines.append(
         f"    value: {_line(data, f'{who}value', {})}; P(higher) = {float(data[f'{who}value_p_positive']):.2f}"
     )
+    if data.attrs.get("has_taste_shocks"):
+        lines.append("      (of rewards alone: taste shocks, which choices also gain from, are not counted)")
     name = f"{who}value_by_reward_before"
     if name in data:
         lines.append(f"    value, by the rewards before the change: {_line(data, name, {})}")

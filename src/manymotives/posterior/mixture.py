@@ -25,14 +25,14 @@ CLEAR = 0.5  # probability of a number of motives below which there is no clear 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixturePosterior(RewardPolicyPosterior):
-    """How many motives there are, which tasks share one, and what each motive wants.
+    """The posterior of a `Mixture`: the number of motives, which tasks share one, and the reward of each motive.
 
-    Motives have no names: draws number them as they appear, so that a number means something within its draw only. What
-    is said of motives is said of `partition`, the partition that is closest to all draws, never of a single draw.
+    Motives have no names. Draws number them in order of appearance, so a number has a meaning within its draw only.
+    Statements about motives refer to `partition`, the partition that is closest to all draws, never to a single draw.
 
-    Tasks share a motive where they choose alike. Where the inverse temperature is known, that is where their rewards
-    times it, log-odds, are the same; where it is inferred, each task has its own, and tasks share a motive where their
-    rewards are the same but for scale.
+    Tasks share a motive if they choose alike. If the inverse temperature is known, that means that their rewards times
+    it, in log-odds, are the same; if it is inferred, each task has its own, and tasks share a motive if their rewards
+    are the same up to scale.
     """
 
     can_be_reweighted: ClassVar[bool] = False  # a task that was held out may have started a motive
@@ -93,12 +93,12 @@ class MixturePosterior(RewardPolicyPosterior):
 
     @property
     def number_of_motives(self) -> pd.Series:
-        """The probability of each number of motives that the tasks act on."""
+        """The posterior probability of each number of motives among the tasks."""
         return how_many(self.data["posterior"].dataset)
 
     @cached_property
     def together(self) -> xr.DataArray:
-        """The probability (task, other_task) that two tasks share a motive."""
+        """The posterior probability (task, other_task) that two tasks share a motive."""
         names = self._task_coordinate.values
         return xr.DataArray(
             together_of(self.labels),
@@ -109,42 +109,44 @@ class MixturePosterior(RewardPolicyPosterior):
 
     @cached_property
     def partition(self) -> Partition:
-        """Who shares a motive with whom: the partition with the least expected variation of information from draws."""
+        """Which tasks share a motive: the partition with the least expected variation of information from the draws."""
         tasks = pd.Index(self._task_coordinate.values, name="task")
         return partition_of(self.labels, tasks, self.together.values)
 
     def motives_table(
         self, contrasts: str | None = None, *, canonical: bool = True, level: float = 0.95
     ) -> pd.DataFrame:
-        """What each motive of `partition` wants: the average over its tasks, in each draw; mean, sd, interval.
+        """The rewards or weights of each motive of `partition`, averaged over its tasks in each draw: mean, sd,
+        interval.
 
         Parameters
         ----------
         contrasts
-            None: one row for each motive and feature, or state (and action), with the probability that a weight is
-            above 0, or a reward above the motive's average; `tasks` is how many act on the motive, `together` how
-            probable it is, on average, that two of them share one. "motive": differences between motives, with the
-            probability of being above 0.
+            If None, one row for each motive and feature, or state (and action), with the probability that a weight is
+            above 0, or a reward above the motive's average; `tasks` is the number of tasks with the motive, and
+            `together` the average probability that two of them share one. "motive": differences between motives, with
+            the probability of being above 0.
         canonical
-            In the form that choices can tell: weights times the inverse temperature, in log-odds, or rewards in
-            canonical form (see `canonical`). Otherwise as the model has them.
+            Whether to use the form that choices can identify: weights times the inverse temperature, in log-odds, or
+            rewards in canonical form (see `canonical`). Otherwise they are on the scale of the model.
         level
             Probability of the intervals.
 
         Returns
         -------
         DataFrame
-            Tidy: one row for each number.
+            A tidy table, with one row for each number.
         """
         return motives_table(self, self.partition, contrasts, canonical, level)
 
     # ---- a new task ------------------------------------------------------------------------------------------
 
     def newcomer(self) -> pd.Series:
-        """How probable it is that a new task acts on each motive of `partition`, or on a new one, before it chooses.
+        """The probability that a new task has each motive of `partition`, or a new one, before any of its choices.
 
-        By the prior, given who shares motives now, averaged over draws. Where tasks of one motive of a draw are in
-        several groups of the partition, each group has its share of them.
+        These are prior probabilities given the motives that tasks share, averaged over draws. If the tasks of one
+        motive in a draw belong to several groups of the partition, its probability is divided between the groups in
+        proportion to their tasks.
 
         Returns
         -------
@@ -157,22 +159,23 @@ class MixturePosterior(RewardPolicyPosterior):
         return pd.Series(found | {"new": float(starts.mean())}, name="probability").rename_axis("motive")
 
     def population(self, *, covariates: Mapping[str, Any] | None = None, seed: int = 0) -> xr.Dataset:
-        """What a new task would want: for each draw, one of its motives or a new one (chain, draw, state[, action]).
+        """The reward of a new task: for each draw, one of its motives or a new one (chain, draw, state[, action]).
 
-        Motives by the probabilities of `newcomer`; a new one is drawn from the prior. `is_new` (chain, draw) says
-        which. With `weight` (chain, draw, feature) where rewards are made of features. A mixture has no `covariates`.
+        Motives have the probabilities of `newcomer`; a new one is drawn from the prior, and `is_new` (chain, draw)
+        marks it. If rewards are made of features, the result also has `weight` (chain, draw, feature). Mixtures have no
+        `covariates`.
 
         Parameters
         ----------
         covariates
             Must be None.
         seed
-            Another number, other tasks.
+            Seed of the random numbers.
 
         Returns
         -------
         Dataset
-            `reward`, `is_new` and, where there are features, `weight`.
+            `reward`, `is_new` and, if there are features, `weight`.
         """
         found, drawn = super().population(covariates=covariates, seed=seed), self.data["posterior"].dataset
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
@@ -202,15 +205,21 @@ class MixturePosterior(RewardPolicyPosterior):
         motive = self.data["posterior"].dataset["motive"].transpose("chain", "draw", "task").values
         return motive.reshape(-1, motive.shape[2]).astype(np.int64)
 
-    def summary(self) -> MixtureSummary:
-        """How many motives there are, who shares which, and all but the rewards' draws, under the warnings.
+    def summary(self, *, level: float = 0.95) -> MixtureSummary:
+        """The number of motives, which tasks share one, and all parameters except the rewards, with the warnings on
+        top.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
 
         Returns
         -------
         MixtureSummary
             A table that prints itself.
         """
-        return MixtureSummary(self, super().summary().table)
+        return MixtureSummary(self, super().summary(level=level).table)
 
     def __repr__(self) -> str:
         first, *more = super().__repr__().splitlines()

@@ -20,7 +20,7 @@ from manymotives.posterior.labelling.policy_optimality import label_policy_optim
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyOptimalityPosterior(Posterior):
-    """Which rewards each task may have, and how optimal it is for them."""
+    """The posterior of a `PolicyOptimalityModel`: the reward of each task, and how far from optimal it is."""
 
     model: PolicyOptimalityModel
 
@@ -86,27 +86,32 @@ class PolicyOptimalityPosterior(Posterior):
 
     @property
     def reward_set(self) -> xr.DataArray:
-        """The rewards that were chosen between (candidate, state[, action])."""
+        """The candidate rewards (candidate, state[, action])."""
         return self.data["reward_set"].dataset["reward"]
 
     @property
     def gaps(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of ε: how far from optimal each task may be."""
+        """Posterior draws (chain, draw, task) of ε: how far from optimal each task may be."""
         return self._for_each_task(self.data["posterior"].dataset["optimality_gap"])
 
     @property
     def losses(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of how far from optimal each task is: its policy's loss for its reward."""
+        """Posterior draws (chain, draw, task) of how far from optimal each task is: the loss of its policy for its
+        reward.
+        """
         return self._for_each_task(self.data["posterior"].dataset["policy_loss"])
 
     @cached_property
     def mean_reward(self) -> xr.DataArray:
-        """E ρ of each task (task, state[, action]): the weighted mean of the set, without the noise of draws."""
+        """The posterior mean reward of each task (task, state[, action]): the weighted mean of the set, free of
+        sampling error.
+        """
         mean = (self.weights * self.reward_set).sum("candidate", skipna=False)
         return mean.transpose("task", "state", ...).rename("reward")
 
     def predictive_policies(self) -> xr.DataArray:
-        """What each task would do next, E π(a|s) (task, state, action): its choices, smoothed by the prior.
+        """The posterior predictive policy E π(a|s) of each task (task, state, action): its choices, smoothed by the
+        prior.
 
         Returns
         -------
@@ -116,18 +121,18 @@ class PolicyOptimalityPosterior(Posterior):
         return self._for_each_task(self.data["reward_set"].dataset["predictive_policy"]).rename("policy")
 
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
-        """The policy that is best for each task's expected reward (task, state, action).
+        """The policy that is optimal for each task's posterior mean reward (task, state, action).
 
-        In another environment, if one is given: see `transfer`. Where transitions are not known, the best that was
-        found under the belief: choices say nothing about them in this model, so the expected reward is still all that
-        matters.
+        For another environment, see `transfer`. With unknown transitions it is the best policy found under the belief;
+        in this model choices carry no information about transitions, so it still depends on the posterior mean reward
+        only.
 
         Parameters
         ----------
         environment
-            Another one, or several by name: see `transfer`. None: that of the fit.
+            Another environment, or several by name: see `transfer`. If None, that of the fit.
         features
-            Of that environment, where rewards are made of features.
+            Features of that environment, if rewards are made of features.
 
         Returns
         -------
@@ -140,12 +145,12 @@ class PolicyOptimalityPosterior(Posterior):
         return self._labelled_policy(found.policy, ("task",), {"task": self.mean_reward["task"]})
 
     def population(self, *, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
+        """The reward of a new subject from the population, one for each posterior draw (chain, draw, state[, action]).
 
         Parameters
         ----------
         seed
-            Another number, other subjects.
+            Seed of the random numbers.
 
         Returns
         -------

@@ -13,7 +13,7 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
 from manymotives.families import draw_all
-from manymotives.inference import HMC, Progress
+from manymotives.inference import HMC, Draws, Progress
 from manymotives.inference.diagnostics import (
     Mixing,
     discount_warnings,
@@ -22,7 +22,6 @@ from manymotives.inference.diagnostics import (
     spread_notes,
     visit_warnings,
 )
-from manymotives.inference.draws import EffectDraws
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.model import EVERYBODY
 from manymotives.models.target import log_choice_probabilities
@@ -39,6 +38,7 @@ from manymotives.posterior.estimates import (
 )
 from manymotives.posterior.explained import Explained
 from manymotives.posterior.labelling.effects import labelled_effects
+from manymotives.posterior.labelling.made_up import made_up_draw
 from manymotives.posterior.labelling.reward_policy import label_reward_policy, labelled_variables, watched_reward_policy
 from manymotives.posterior.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from manymotives.posterior.predictions import new_offsets
@@ -46,7 +46,7 @@ from manymotives.posterior.predictions import new_offsets
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RewardPolicyPosterior(Explained, Posterior):
-    """What each task wants and how consistently it acts on it."""
+    """The posterior of a `RewardPolicyModel`: each task's reward, and how consistently it acts on it."""
 
     model: RewardPolicyModel
 
@@ -63,6 +63,11 @@ class RewardPolicyPosterior(Explained, Posterior):
     def watched(cls, draws: Any, model: Any, target: Any, demonstrations: Demonstrations) -> xr.Dataset:
         """Rewards, temperatures and hyperparameters, without what only a file needs."""
         return watched_reward_policy(draws, model, target, demonstrations)
+
+    @staticmethod
+    def made_up(target: Any) -> Draws:
+        """A draw that a method could have made, to try labels on."""
+        return made_up_draw(target)
 
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
@@ -88,13 +93,10 @@ class RewardPolicyPosterior(Explained, Posterior):
     def stored_dims(self, names: dict[str, Any], sizes: dict[str, int]) -> dict[str, dict[str, tuple[str, ...]]]:
         """As labels say it: one draw is labelled, as `fit` would, and its dimensions are looked at."""
         target, pooled = self.target, self.model.is_pooled
-        tasks = np.zeros((1, 1, target.num_tasks, target.num_coordinates))
-        hyper = np.zeros((1, 1, target.num_groups, target.num_hyper))
-        labelled = labelled_variables(self.model, target, tasks, hyper, names, for_tasks=not pooled)
-        if target.effects is not None:
-            effects = target.effects
-            nothing = EffectDraws(np.zeros((1, 1, *effects.applies.shape)), np.zeros((1, 1, *effects.has_slope.shape)))
-            labelled = labelled.merge(labelled_effects(target, effects, nothing, labelled))
+        one = made_up_draw(target)
+        labelled = labelled_variables(self.model, target, one.tasks, one.hyper, names, for_tasks=not pooled)
+        if target.effects is not None and one.effects is not None:
+            labelled = labelled.merge(labelled_effects(target, target.effects, one.effects, labelled))
         found = {str(name): tuple(map(str, variable.dims)) for name, variable in labelled.data_vars.items()}
         known_sizes = {word: size for word, size in labelled.sizes.items() if word not in ("chain", "draw", *names)}
         sizes |= {str(word): size for word, size in known_sizes.items()}
@@ -130,7 +132,7 @@ class RewardPolicyPosterior(Explained, Posterior):
         Parameters
         ----------
         level
-            Of the confidence intervals.
+            Level of the confidence intervals.
 
         Returns
         -------
@@ -150,10 +152,10 @@ class RewardPolicyPosterior(Explained, Posterior):
         return fitted_maximum(self)
 
     def likelihood_ratio(self, restricted: "RewardPolicyPosterior") -> LikelihoodRatio:
-        """Test a special case of this model, fitted to the same data: statistic, degrees of freedom and p.
+        """A likelihood-ratio test of a special case of this model, fitted to the same data.
 
-        Both must be made by `MaximumLikelihood()`. Refused where the data differ, or where the restricted model is no
-        special case of this one as far as can be told.
+        Both fits must be made by `MaximumLikelihood()`. An error is raised if the data differ, or if the restricted
+        model cannot be recognised as a special case of this one.
 
         Parameters
         ----------
@@ -169,14 +171,14 @@ class RewardPolicyPosterior(Explained, Posterior):
 
     @property
     def weights(self) -> xr.DataArray:
-        """Draws (chain, draw, task, feature) of what each feature is worth to each task."""
+        """Posterior draws (chain, draw, task, feature) of each task's weights of features."""
         if not self.has_features:
             raise InputError("the rewards of this model are not made of features: posterior.rewards has them.")
         return self._for_each_task(self.data["posterior"].dataset["weight"])
 
     @property
     def inverse_temperatures(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of how consistently each task acts; the known value where it was fixed."""
+        """Posterior draws (chain, draw, task) of the inverse temperature; the known value if it was fixed."""
         drawn = self.data["posterior"].dataset
         if "inverse_temperature" in drawn:
             return self._for_each_task(drawn["inverse_temperature"])
@@ -185,7 +187,7 @@ class RewardPolicyPosterior(Explained, Posterior):
 
     @property
     def lapses(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of the probability of choosing blindly; the known value where it was fixed."""
+        """Posterior draws (chain, draw, task) of the lapse rate; the known value if it was fixed."""
         drawn = self.data["posterior"].dataset
         if "lapse" in drawn:
             return self._for_each_task(drawn["lapse"])
@@ -194,7 +196,7 @@ class RewardPolicyPosterior(Explained, Posterior):
 
     @property
     def discounts(self) -> xr.DataArray:
-        """Draws (chain, draw, task) of how much the next step counts; the environment's where it is known."""
+        """Posterior draws (chain, draw, task) of the discount factor; the environment's if it is known."""
         drawn = self.data["posterior"].dataset
         if "discount" in drawn:
             return self._for_each_task(drawn["discount"])
@@ -210,15 +212,15 @@ class RewardPolicyPosterior(Explained, Posterior):
         return self.discounts.mean(("chain", "draw")).values if self.model.infers_discount else None
 
     def canonical(self) -> xr.Dataset:
-        """As every posterior's, with the scale moved into `inverse_temperature`.
+        """As `Posterior.canonical`, with the scale of rewards moved into `inverse_temperature`.
 
-        Where rewards are made of features, `weight` is the weight times the inverse temperature that was inferred or
-        known, so in log-odds: ten times the weights with a tenth of the temperature choose alike.
+        If rewards are made of features, `weight` is the weight times the inferred or known inverse temperature, that
+        is, in log-odds: ten times the weights with a tenth of the inverse temperature give the same choices.
 
         Returns
         -------
         Dataset
-            `reward`, `inverse_temperature` and, where there are features, `weight`.
+            `reward`, `inverse_temperature` and, if there are features, `weight`.
         """
         temperature = self.inverse_temperatures
         soft = temperature.values if self.model.choice.is_soft else None
@@ -227,14 +229,14 @@ class RewardPolicyPosterior(Explained, Posterior):
         return found.assign(weight=self.weights * temperature) if self.has_features else found
 
     def predictive_policies(self, draws: int = 1000, *, progress: Progress | None = None) -> xr.DataArray:
-        """What each task would do next: π(a|s) averaged over draws.
+        """The posterior predictive probability of each action, π(a|s) averaged over draws.
 
         Parameters
         ----------
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         progress
-            Where to report how many of them are planned for.
+            A function or bar that is told how many draws have been planned for.
 
         Returns
         -------
@@ -287,22 +289,22 @@ class RewardPolicyPosterior(Explained, Posterior):
         return np.exp(log_choice_probabilities(q, temperature, lapse))
 
     def population(self, *, covariates: Mapping[str, Any] | None = None, seed: int = 0) -> xr.Dataset:
-        """What a new subject would want: one for each draw of the population (chain, draw, state[, action]).
+        """The reward of a new subject from the population, one for each posterior draw (chain, draw, state[, action]).
 
-        With `weight` (chain, draw, feature) where rewards are made of features.
+        If rewards are made of features, the result also has `weight` (chain, draw, feature).
 
         Parameters
         ----------
         covariates
-            Of the new subject, such as `{"condition": "treated"}`; those not given are a random task's of the fit. It
-            is a new member of every level, such as a mouse that was not seen.
+            Covariates of the new subject, such as `{"condition": "treated"}`; those not given are taken from a random
+            task of the fit. The subject is a new member of every level, such as a mouse that was not observed.
         seed
-            Another number, other subjects.
+            Seed of the random numbers.
 
         Returns
         -------
         Dataset
-            `reward` (chain, draw, state[, action]) and, where there are features, `weight`.
+            `reward` (chain, draw, state[, action]) and, if there are features, `weight`.
         """
         drawn = self.data["posterior"].dataset
         if self.model.is_separate:

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats import summary as described_by_arviz
 
 from manymotives.models.priors import Prior
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.posterior.labelling.mixture import LABELS
+from manymotives.posterior.tables import in_one_order
 
 UNLISTED = ("reward", "weight", "policy", "transition")  # too many for a summary
 
@@ -72,6 +75,20 @@ class Summary:
         if not self.posterior.has_features:
             shown.append(("mean reward", self.rewards.round(3), 20))
         return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]
+
+
+def summary_table(posterior: Any, level: float) -> pd.DataFrame:
+    """Every parameter but rewards: means, equal-tailed intervals and, of several chains, how well they mixed."""
+    drawn = posterior.data["posterior"].dataset
+    names = [name for name in listed_in_summary(drawn) if name not in posterior._not_estimated()]
+    shown = xr.Dataset({name: posterior.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
+    tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
+    interval: dict[str, Any] = {"ci_prob": level, "ci_kind": "eti"}
+    with np.errstate(all="ignore"):  # of what does not vary
+        frames = [
+            described_by_arviz(tree, var_names=each, kind=kind, **interval) for each in in_one_order(drawn, names)
+        ]
+    return pd.concat(frames) if frames else pd.DataFrame()
 
 
 def listed_in_summary(drawn: xr.Dataset) -> list[Any]:

@@ -12,7 +12,7 @@ import xarray as xr
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
-from manymotives.inference import HMC
+from manymotives.inference import HMC, Draws
 from manymotives.inference.diagnostics import Mixing, mixing, visit_warnings
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.assignment import Assignment
@@ -20,6 +20,7 @@ from manymotives.models.hidden_markov import filtered_motives, log_predictions, 
 from manymotives.models.target import log_choice_probabilities
 from manymotives.planning import Plan, plan
 from manymotives.posterior.common import Posterior
+from manymotives.posterior.labelling.made_up import made_up_draw
 from manymotives.posterior.labelling.relabelling import in_one_order, reordered
 from manymotives.posterior.labelling.switching import label_switching, stored_dims, watched_switching
 from manymotives.posterior.motive_tables import leaving, shares, switches, transitions
@@ -35,9 +36,10 @@ DRAWS = 200  # over which probabilities of motives are averaged
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SwitchingPosterior(Posterior):
-    """What each motive wants, when it is active, and how agents switch between motives.
+    """The posterior of a model with `Switching`: the reward of each motive, when it is active, and how agents switch.
 
-    Motives are numbered by how much they are used, 0 most; draws are in one order (see `labelling.relabelling`).
+    Motives are numbered by how much they are used, beginning with the most used, 0; all draws are in the same order
+    (see `labelling.relabelling`).
     """
 
     model: RewardPolicyModel
@@ -70,6 +72,11 @@ class SwitchingPosterior(Posterior):
         tree = xr.DataTree.from_dict(groups)
         tree.attrs = dict(data.attrs)
         return tree
+
+    @staticmethod
+    def made_up(target: Any) -> Draws:
+        """A draw that a method could have made, to try labels on."""
+        return made_up_draw(target)
 
     @staticmethod
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
@@ -109,7 +116,7 @@ class SwitchingPosterior(Posterior):
 
     @property
     def number_of_motives(self) -> pd.Series:
-        """The probability of each number of motives in use: those that had at least 1 % of all steps."""
+        """The posterior probability of each number of motives in use, that is, with at least 1 % of all steps."""
         share, steps = self.data["posterior"].dataset["motive_share"], self.demonstrations.visits.sum(axis=1)
         of_all = (share * xr.DataArray(steps / steps.sum(), dims="task")).sum("task")
         used = (of_all >= UNUSED).sum("motive").values.ravel()
@@ -118,32 +125,34 @@ class SwitchingPosterior(Posterior):
 
     @property
     def rewards(self) -> xr.DataArray:
-        """Draws (chain, draw, motive, state), with tasks before motives where each has its own."""
+        """Posterior draws (chain, draw, motive, state), with an axis of tasks before that of motives if each task has
+        its own.
+        """
         return self.data["posterior"].dataset["reward"]
 
     @cached_property
     def mean_reward(self) -> xr.DataArray:
-        """E ρ of each motive ([task, ]motive, state[, action])."""
+        """The posterior mean reward of each motive ([task, ]motive, state[, action])."""
         return self.rewards.mean(("chain", "draw"))
 
     @property
     def weights(self) -> xr.DataArray:
-        """Draws (chain, draw[, task], motive, feature) of what each feature is worth under each motive."""
+        """Posterior draws (chain, draw[, task], motive, feature) of the weight of each feature under each motive."""
         if not self.has_features:
             raise InputError("the rewards of this model are not made of features: posterior.rewards has them.")
         return self.data["posterior"].dataset["weight"]
 
     def policies(self, environment: Any = None, features: Any = None) -> xr.DataArray:
-        """The policy that is optimal for each motive's expected reward ([task, ]motive, state, action).
+        """The policy that is optimal for each motive's posterior mean reward ([task, ]motive, state, action).
 
-        In another environment, if one is given: see `transfer`, also for `features`.
+        For another environment and its `features`, see `transfer`.
 
         Parameters
         ----------
         environment
-            Another one, or several by name: see `transfer`. None: that of the fit.
+            Another environment, or several by name: see `transfer`. If None, that of the fit.
         features
-            Of that environment, where rewards are made of features.
+            Features of that environment, if rewards are made of features.
 
         Returns
         -------
@@ -168,19 +177,19 @@ class SwitchingPosterior(Posterior):
         canonical: bool = False,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """A tidy table of what each motive wants: mean, sd and interval of each reward, or of each feature's weight.
+        """A tidy table of each motive: mean, sd and interval of each reward, or of the weight of each feature.
 
         Parameters
         ----------
         contrasts, canonical
-            Not available for motives that switch.
+            Not available if motives switch.
         of, tasks, states, features, level
             As for `Posterior.to_frame`.
 
         Returns
         -------
         DataFrame
-            Tidy: one row for each number.
+            A tidy table, with one row for each number.
         """
         if contrasts is not None or canonical:
             raise InputError("tables of switching motives have no contrasts and no canonical form yet.")
@@ -203,15 +212,16 @@ class SwitchingPosterior(Posterior):
     # ---- when each motive is active --------------------------------------------------------------------------
 
     def motives(self, demonstrations: Demonstrations | None = None, kind: str = SMOOTHED) -> xr.DataArray:
-        """Probabilities (row, motive) that each motive is active at each step, averaged over draws.
+        """The probability (row, motive) that each motive is active at each step, averaged over draws.
 
         Parameters
         ----------
         demonstrations
-            Whose: those of the fit, by default. Under `Pooled()` anybody's; else of tasks that were fitted.
+            By default, those of the fit. Under `Pooled()` they may be of any agent; otherwise, of tasks that were
+            fitted.
         kind
-            "smoothed": given the whole episode, what came after included. "filtered": given the choices up to that
-            step, and nothing later. The result's `kind` attribute says which.
+            "smoothed": given the whole episode, including later steps. "filtered": given the choices up to that step
+            only. The attribute `kind` of the result says which.
 
         Returns
         -------
@@ -240,7 +250,8 @@ class SwitchingPosterior(Posterior):
         )
 
     def motives_frame(self, demonstrations: Demonstrations | None = None, kind: str = SMOOTHED) -> pd.DataFrame:
-        """The same as a tidy table: task, episode, step, state, and a column for each motive's probability.
+        """The result of `motives` as a tidy table: task, episode, step, state, and a column for the probability of each
+        motive.
 
         Parameters
         ----------
@@ -250,14 +261,14 @@ class SwitchingPosterior(Posterior):
         Returns
         -------
         DataFrame
-            One row a step.
+            One row per step.
         """
         found = self.motives(demonstrations, kind)
         table = pd.DataFrame({word: found[word].values for word in ("task", "episode", "step", "state")})
         return table.assign(**{f"motive_{k}": found.values[:, k] for k in range(self.num_motives)})
 
     def shares(self, level: float = 0.95) -> pd.DataFrame:
-        """The share of its steps that each task spends on each motive: mean, sd, interval.
+        """The share of each task's steps on each motive: mean, sd, interval.
 
         Parameters
         ----------
@@ -267,14 +278,14 @@ class SwitchingPosterior(Posterior):
         Returns
         -------
         DataFrame
-            Tidy, with intervals.
+            A tidy table, with intervals.
         """
         return shares(self, level)
 
     # ---- how they switch -------------------------------------------------------------------------------------
 
     def switches(self, level: float = 0.95) -> pd.DataFrame:
-        """How often each task switched from one motive to another: mean, sd, interval; its number of steps beside.
+        """How often each task switched from one motive to another: mean, sd, interval, and its number of steps.
 
         Parameters
         ----------
@@ -284,12 +295,12 @@ class SwitchingPosterior(Posterior):
         Returns
         -------
         DataFrame
-            Tidy, with intervals.
+            A tidy table, with intervals.
         """
         return switches(self, level)
 
     def transitions(self, level: float = 0.95) -> pd.DataFrame:
-        """Transition probabilities between motives: mean, sd, interval, by task and state where these differ.
+        """Transition probabilities between motives: mean, sd, interval, by task and state if they differ between them.
 
         Parameters
         ----------
@@ -299,15 +310,16 @@ class SwitchingPosterior(Posterior):
         Returns
         -------
         DataFrame
-            Tidy, with intervals.
+            A tidy table, with intervals.
         """
         return transitions(self, level)
 
     def leaving(self, level: float = 0.95) -> pd.DataFrame:
-        """With `by="state"`: how probable it is in each state that each motive is left, highest where switches begin.
+        """With `by="state"`: the probability of leaving each motive in each state, highest first.
 
-        Of all tasks together, weighted by their steps; of each under `Separate()`. `p_above_average`: that a motive is
-        left there more easily than where they were on average. States that nobody left are left out.
+        Probabilities are for all tasks together, weighted by their steps; under `Separate()`, for each task.
+        `p_above_average` is the probability that a motive is left in that state more often than on average over the
+        visited states. States that no task left are omitted.
 
         Parameters
         ----------
@@ -317,7 +329,7 @@ class SwitchingPosterior(Posterior):
         Returns
         -------
         DataFrame
-            Tidy, with intervals.
+            A tidy table, with intervals.
         """
         return leaving(self, level)
 

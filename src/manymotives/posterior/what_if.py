@@ -27,41 +27,41 @@ class WhatIf:
         seed: int = 0,
         progress: bool | Progress = True,
     ) -> Counterfactual:
-        """What each task would do, visit and gain if something changed, and whether choices could ever tell.
+        """What each task would do, visit and gain after a change, and whether choices can identify the answer.
 
-        Any of the changes can be made alone or together; what is not mentioned stays as it was.
+        Changes can be combined; whatever is not given stays the same.
 
         Parameters
         ----------
         environment
-            Another one, or several by name. States keep the rewards of their names; where rewards are made of features,
-            they are made of the new environment's.
+            Another environment, or several by name. States keep the rewards of their names; if rewards are made of
+            features, they follow from the features of the new environment.
         rewards
-            What is *added* to rewards: {"water": 1.0} adds one to the reward of a state; {("shop", "buy"): -0.5} takes
-            half from that of an action in a state; the name of a feature adds to everybody's weight of it. An array
-            [state] or [state, action] has an amount for each. Amounts are in the units of the model's rewards. To put
-            something in place of rewards, a function of labelled draws (…, state[, action]) that returns the new ones.
+            What is *added* to rewards: {"water": 1.0} adds one to the reward of a state; {("shop", "buy"): -0.5}
+            subtracts a half from that of an action in a state; the name of a feature adds to every task's weight of it.
+            An array [state] or [state, action] has an amount for each. Amounts are in the units of the model's rewards.
+            To replace rewards, give a function of labelled draws (…, state[, action]) that returns the new ones.
         available
-            What can still be done: {"junction": ["left"]} leaves nothing but "left" there, {("junction", "right"):
-            False} takes away one action, and a boolean table [state, action] says it for all. To allow what was not
-            possible before, give an environment that has it.
+            Which actions remain: {"junction": ["left"]} leaves only "left" there, {("junction", "right"): False}
+            removes one action, and a boolean table [state, action] covers all. To allow an action that did not exist,
+            give an environment that has it.
         discount
-            How much the next step counts, for everybody.
+            The new discount factor, for all tasks.
         features
-            Of the new environment, or new ones of the same; only where rewards are made of features.
+            Features of the new environment, or new ones of the same environment; only if rewards are made of features.
         draws
-            At most so many, evenly spaced.
+            The largest number of draws to use, evenly spaced.
         level
             Probability of the intervals.
         seed
-            Only for residual rewards of states that the fit has not got, which are drawn.
+            Seed of the random numbers, needed only to draw the residual rewards of states that were not in the fit.
         progress
-            Whether to show a bar where it takes longer.
+            Whether to show a progress bar for longer computations.
 
         Returns
         -------
         Counterfactual
-            Before, after and difference, with intervals, and whether the answer is identified.
+            Results before and after the change, and their difference, with intervals and whether they are identified.
         """
         how: Any = {"draws": draws, "level": level, "seed": seed, "progress": progress}
         changes: Any = {"environment": environment, "rewards": rewards, "available": available, "discount": discount}

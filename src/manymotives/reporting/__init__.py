@@ -27,27 +27,28 @@ def report(
     truth: ArrayLike | None = None,
     counterfactual: Counterfactual | Sequence[Counterfactual] | None = None,
 ) -> Path:
-    """Write what was found to one HTML file, which loads nothing from anywhere; its path.
+    """Write the results to one HTML file, which needs no other file and no network.
 
     Parameters
     ----------
     posterior
-        What `fit` returned, or `load` read.
+        A posterior, from `fit` or `load`.
     path
-        Where to write; the file appears whole or not at all.
+        Where to write the file. If writing fails, no partial file is left behind.
     score
-        What `mm.score` returned, or several of them: held-out prediction beside the plain baselines.
+        One or several results of `mm.score`: held-out prediction compared with the baselines.
     title
-        Of the page.
+        Title of the page.
     truth
-        True rewards [task, S] (or [task, S, A]) where they are known, as of simulated subjects: shown beside.
+        True rewards [task, S] (or [task, S, A]) if they are known, as for simulated subjects; they are shown next to
+        the estimates.
     counterfactual
-        What `posterior.counterfactual` returned, or several of them: what would happen after a change.
+        One or several results of `posterior.counterfactual`: what would happen after a change.
 
     Returns
     -------
     Path
-        Where the page was written.
+        The path of the file.
     """
     if not isinstance(posterior, Posterior):
         raise InputError(f"posterior must be a result of mm.fit or mm.load; found {type(posterior).__name__}.")

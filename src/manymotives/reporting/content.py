@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from manymotives.data.alignment import aligned
@@ -15,6 +16,7 @@ from manymotives.findings import (
     Sample,
     SharedMotives,
     Similarity,
+    effects,
     feature_weights,
     learning,
     predictive_check,
@@ -26,6 +28,7 @@ from manymotives.findings.learning import shown_cells
 from manymotives.inference import Progress
 from manymotives.posterior import MixturePosterior, Posterior
 from manymotives.posterior.canonical import in_unit_range
+from manymotives.posterior.effects import has_effects
 
 STEP = 25  # of a hundred: one of four
 
@@ -50,6 +53,7 @@ class Content(About):
     learning: Learning
     similarity: Similarity | str  # or why there is none
     check: PredictiveCheck | str
+    effects: tuple[pd.DataFrame, pd.DataFrame] | None = None  # of covariates, and spreads of levels
     motives: SharedMotives | None = None  # where tasks share motives; in the place of `similarity`
 
 
@@ -74,7 +78,8 @@ def content_of(
         bar.update(3 * STEP, "predictive check")
         check = _or_why(predictive_check, sample)
         bar.update(4 * STEP)
-    found = (known, sample, weights, learnt, alike, check, motives)
+    explained = effects(posterior) if has_effects(posterior) else None
+    found = (known, sample, weights, learnt, alike, check, explained, motives)
     return Content(posterior, title, scores, *found, counterfactuals=asked)
 
 

@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 
 from manymotives import findings
+from manymotives.findings.effects import reference_said
+from manymotives.models.priors import Prior
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.posterior.effects import designs_of
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.reporting.sections_features import probability
-from manymotives.reporting.words import shortened
+from manymotives.reporting.words import amount, shortened
 
 DRAWN = 40  # effects in the figure
 LISTED = 200  # in the table
@@ -27,11 +29,12 @@ LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["truth", "regre
 
 def who_differs_and_why(content: Content, figures: dict[str, Any]) -> Markup:
     posterior = content.posterior
-    effects, spreads = findings.effects(posterior)
+    effects, spreads = content.effects or findings.effects(posterior)
     has_regression = bool(effects["regression"].notna().any())
     parts: list[Any] = [
         element("h2", "Who differs, and why"),
         element("p", _meaning(content)),
+        element("p", _about_consistency(content)),
         _formulas(content),
     ]
     if len(effects):
@@ -82,10 +85,26 @@ def _meaning(content: Content) -> str:
         + (on[0] if len(on) == 1 else f"{', '.join(on[:-1])} and {on[-1]}")
         + (
             ". Effects, subjects and populations were inferred jointly, so intervals include the uncertainty about "
-            "each subject's own parameters. An effect is causal only if the covariate was assigned at random. In "
-            "other sections, the population is that of subjects at the reference of every factor, with average "
-            "numeric covariates."
+            "each subject's own parameters. An effect is causal only if the covariate was assigned at random. The "
+            f"population mean is that of subjects at {shortened(reference_said(content.posterior))}; a new "
+            "subject has the covariates of a random subject of the fit."
         )
+    )
+
+
+def _about_consistency(content: Content) -> str:
+    """That the size of effects on rewards depends on the inverse temperature."""
+    known, what = content.posterior.model.inverse_temperature, "weights" if content.weights is not None else "rewards"
+    if not isinstance(known, Prior):
+        return (
+            f"The inverse temperature was taken as known ({amount(known)}), so the data cannot distinguish “wants it "
+            "more” from “acts more consistently”: if the subjects of one group acted more consistently than those of "
+            f"another, all their {what} would seem larger in size. An effect that enlarges all {what} may therefore "
+            "be an effect on consistency."
+        )
+    return (
+        "The inverse temperature was inferred too. The data cannot distinguish “wants it more” from “acts more "
+        f"consistently”: how a difference is divided between {what} and inverse temperatures depends on the priors."
     )
 
 

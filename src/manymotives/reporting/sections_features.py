@@ -75,8 +75,8 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
                 "feature-heat",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean weight of subjects (rows) and features (columns).",
-                how="One row per subject, one column per feature; yellow is wanted, dark blue is avoided, on the "
-                "scale below. Hover for numbers.",
+                how="One row per subject, one column per feature; yellow is the highest weight, dark blue the "
+                "lowest, on the scale below. Hover for numbers.",
             )
         )
     parts.append(_subjects_table(weights, content))

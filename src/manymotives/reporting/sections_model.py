@@ -5,10 +5,12 @@ import platform
 import numpy as np
 
 from manymotives.findings import FeatureWeights, PredictiveCheck, SharedMotives, Similarity
+from manymotives.findings.feature_weights import POPULATION_MEAN
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
 from manymotives.posterior.mixture import CLEAR
 from manymotives.reporting.content import About, Content
+from manymotives.reporting.effect_words import effects_sentence
 from manymotives.reporting.html import Markup, element, text
 from manymotives.reporting.words import (
     listed,
@@ -55,14 +57,19 @@ def in_short(content: Content) -> Markup:
     who = slice(1, None) if learnt.has_population else slice(None)
     moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
     points = [] if content.motives is None else [("motives", motives_sentence(content.motives))]
+    if content.effects is not None and len(content.effects[0]):  # a level alone, such as (1 | mouse), has none
+        points.append(("effects", effects_sentence(content.posterior, content.effects[0])))
     points += [] if content.weights is None else [("features", weights_sentence(content.weights))]
+    what, between = "rewards", "two of them"
+    if content.weights is not None:  # rewards are made of these
+        moved, what, between = ~content.weights.unmoved, "weights", "two rewards that follow from them"
     points += [
         (
             "wants",
-            f"The data changed {int(moved.sum()):,} of {moved.size:,} rewards noticeably"
+            f"The data changed {int(moved.sum()):,} of {moved.size:,} {what} noticeably"
             + ("." if moved.all() else "; the others are still as under the prior: assumptions, not findings.")
             + (
-                f" Of {pairs.size:,} differences between two of them"
+                f" Of {pairs.size:,} differences between {between}"
                 + (" that choices can identify" if len(learnt.prior_alone) else "")
                 + f", {per_cent(pairs.mean())} have a settled sign."
                 if pairs.size
@@ -109,7 +116,8 @@ def weights_sentence(weights: FeatureWeights) -> str:
         positive, whose = weights.positive[0], f"Of {shortened(weights.who[0])}"
     else:
         positive = weights.average["p_positive"].to_numpy()
-        whose = "In the population" if weights.average_name == "population mean" else "On average over subjects"
+        where = weights.average_name.removeprefix(POPULATION_MEAN)  # with covariates: at their reference
+        whose = "On average over subjects" if where == weights.average_name else f"In the population{shortened(where)}"
     names = np.array([f"“{shortened(name)}”" for name in weights.features], dtype=object)
     groups = (("wanted", positive >= 0.95), ("avoided", positive <= 0.05))
     sure = [f"{_named(names[here])} {how}" for how, here in groups if here.any()]

@@ -38,8 +38,8 @@ def what_motives_want(content: MotiveContent, figures: dict[str, Any]) -> Markup
                 described="One map for each motive, with the mean reward of every state; the table below has the "
                 "numbers.",
                 how=(
-                    "Each mark is a state at its position in the environment; yellow is wanted, dark blue is "
-                    "avoided, on the scale below. Rewards are in canonical form: the most and the least wanted "
+                    "Each mark is a state at its position in the environment; yellow is the highest reward, dark "
+                    "blue the lowest, on the scale below. Rewards are in canonical form: the most and the least wanted "
                     "state differ by 1. Hover for intervals."
                 )
                 + _shared_places(layout),

@@ -9,7 +9,7 @@ from manymotives.findings.learning import by_shown_state
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.reporting.layout import by_state, layout_of, side_by_side, with_rows
-from manymotives.reporting.words import listed, per_cent, shortened, what_choices_tell
+from manymotives.reporting.words import listed, per_cent, shortened, weights_unmoved, what_choices_tell
 
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed
@@ -101,8 +101,8 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 title="Maps: prior and posterior",
                 described="Maps of the mean reward of every state under the prior and under the posterior; the table "
                 "below has the numbers.",
-                how="Each mark is a state at its position in the environment; yellow is wanted, dark blue is "
-                "avoided, on the scale below. The prior is on the left, the posterior next to it. Where both "
+                how="Each mark is a state at its position in the environment; yellow is the highest reward, dark "
+                "blue the lowest, on the scale below. The prior is on the left, the posterior next to it. Where both "
                 "look alike, nothing was learnt. Hover for "
                 f"numbers.{shared}{side_by_side(content.posterior.environment)}"
                 + (" Compare colours only within a group (see above)." if _has_groups(content) else ""),
@@ -148,7 +148,7 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
                 "everyone",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean reward of subjects (rows) and states (columns).",
-                how="One row per subject, one column per reward; yellow is wanted, dark blue is avoided."
+                how="One row per subject, one column per reward; yellow is the highest reward, dark blue the lowest."
                 + _shown(content)
                 + " Hover for numbers.",
             )
@@ -165,7 +165,8 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
     unmoved = learnt.unmoved[who]
     all_cells = int(unmoved.all(axis=0).sum())
     settled, pairs = learnt.settled[who], len(learnt.pairs)
-    measured = [
+    measured = [] if content.weights is None else [weights_unmoved(content.weights)]
+    measured += [
         f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are still as under the prior: no statement about "
         f"them changed its probability by more than {per_cent(learnt.limit)}."
         + (f" For {all_cells:,} states or pairs this holds for every subject." if all_cells else ""),

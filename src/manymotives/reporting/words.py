@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from manymotives.data.labels import Label
+from manymotives.findings import FeatureWeights
 from manymotives.models import Model, PolicyOptimalityModel, RewardPolicyModel
 from manymotives.models.mixture import EPISODE, DirichletProcess, FiniteNumber, Mixture
 from manymotives.models.priors import Prior
@@ -348,6 +349,15 @@ def _sharing_of_motives(model: RewardPolicyModel) -> str:
 
 def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def weights_unmoved(weights: FeatureWeights) -> str:
+    """How many of the free parameters were not learnt, where rewards are made of them."""
+    unmoved = weights.unmoved
+    return (
+        f"{int(unmoved.sum()):,} of {unmoved.size:,} weights of features are still as under the prior: no statement "
+        f"about them changed its probability by more than {per_cent(weights.limit)}. Rewards follow from weights."
+    )
 
 
 def records(frame: pd.DataFrame) -> list[Any]:

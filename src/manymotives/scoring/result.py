@@ -22,7 +22,7 @@ KEYS = ("model", "own_episodes")  # of a model
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score:
-    """Log-likelihood of held-out choices, in nats a choice: 0 is certainty, and higher is better."""
+    """The log-likelihood of held-out choices, in nats per choice: 0 is a certain prediction, and higher is better."""
 
     hold_out: str  # "episodes" or "tasks"
     model: str  # the model that the others are held against

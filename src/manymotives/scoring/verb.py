@@ -47,51 +47,54 @@ def score(
     store: str | os.PathLike[str] | None = None,
     progress: bool | Progress = True,
 ) -> Score:
-    """How well choices are predicted that nothing was learnt from, with the plain baselines always beside it.
+    """Compare models by how well they predict held-out choices; simple baselines are always included.
 
-    The score is the log-likelihood of held-out choices in nats a choice, over choices that had an alternative. Each is
-    predicted from the training set, the state it was made in and, by counts with history, states before: never from
-    itself or from anything that came after it in its episode.
+    The score is the log-likelihood of held-out choices in nats per choice, over choices between at least two actions.
+    Each choice is predicted from the training set, from the state in which it was made and, by counts with history,
+    from earlier states; never from itself, nor from anything later in its episode.
 
     Parameters
     ----------
     model
-        A model; or a posterior, whose environment, demonstrations and method are then taken; or several of either: a
-        list, or a dictionary with names.
+        A model; or a posterior, whose environment, demonstrations and method are then used; or several of either, as a
+        list or as a dictionary with names.
     environment, demonstrations
-        As for `fit`; not needed where a posterior is given.
+        As for `fit`; not needed if a posterior is given.
     method
-        As for `fit`: every training set is fitted anew, except where, for a held-out task, one fit can be reweighted
-        instead (Pareto k̂ ≤ 0.7) or its chains can go on without it. "psis": no fits at all; posteriors are reweighted,
-        every episode or task left out by itself (PSIS-LOO), and an error says where that cannot be trusted.
+        As for `fit`. A model is fitted again to every training set, unless, for a held-out task, one fit can be
+        reweighted instead (Pareto k̂ ≤ 0.7) or its chains can be continued without that task. With "psis" nothing is
+        fitted again: posteriors are reweighted to leave out each episode or task in turn (PSIS-LOO), and an error says
+        where that cannot be trusted.
     hold_out
-        "episodes": each task's episodes are dealt out into five folds; learn from the other folds. ("episodes", 3):
-        three folds. "tasks": learn from the other tasks, and predict a new one from their population.
-        ("tasks", (0, 1, 4)): after it has shown none, one and four episodes of its own, a table each; the episodes
-        after the largest number are predicted, the same for all. ("tasks", "own past"): as "tasks", and the table also
-        has models that learn, as they go, from what the held-out task itself did before the choice they predict, in its
-        earlier episodes and in the same one. These rows are named "… own past": counts with longer
-        history, and models whose motives switch, with `GaussianReward()`. All other rows are as under "tasks".
+        "episodes": the episodes of each task are divided into five folds, and each fold is predicted from the others;
+        ("episodes", 3) uses three folds. "tasks": each task is predicted from the population of the others. ("tasks",
+        (0, 1, 4)): each task is predicted after none, one and four of its own episodes were observed, with a table for
+        each; the episodes that are predicted are the same in all tables, those after the largest number. ("tasks", "own
+        past"): as "tasks", and the table also contains models that learn, while they predict, from the held-out task's
+        own earlier choices, in earlier episodes and in the same one. Their rows are named "… own past": counts with
+        longer history, and models whose motives switch, with `GaussianReward()`. All other rows are the same as under
+        "tasks".
     beside
-        Other models to compare with. None: the pooled model (RP), the hierarchical one (MRP) and the policy-optimality
-        one (MPO), whichever is not in question itself, with the same prior of rewards. []: none, counts only. Beside
-        models whose motives switch there is always a hidden Markov model of as many free policies: is it motives, or is
-        it only switching?
+        Other models to compare with. If None, those of the pooled model (RP), the hierarchical model (MRP) and the
+        policy–optimality model (MPO) that are not given as `model`, with the same prior of rewards. With [], only
+        counts. If motives switch in a model, the table always includes a hidden Markov model with as many free
+        policies, which shows whether motives or switching alone explain the prediction.
     seed
-        Of the folds and of the fits.
+        Seed of the folds and of the fits.
     executor
-        Who fits: None, this process, one fit after another; a number of processes; the address of a Dask scheduler,
-        such as "tcp://node1:8786"; or any `concurrent.futures.Executor`. Held-out episodes are a unit of work for each
-        model and fold, held-out tasks one for each model. The scores are the same whoever computes them.
+        Where to compute: None, in this process, one fit after another; a number of processes; the address of a Dask
+        scheduler, such as "tcp://node1:8786"; or any `concurrent.futures.Executor`. A unit of work is one model and
+        fold for held-out episodes, and one model for held-out tasks. The scores do not depend on where they are
+        computed.
     store
-        A file that keeps the result of every unit of work as it is finished: the same call resumes from it.
+        A file to which the result of every unit of work is written as it is finished; the same call resumes from it.
     progress
-        Whether to show a bar where somebody can watch.
+        Whether to show a progress bar in a terminal or notebook.
 
     Returns
     -------
     Score
-        `table`, a row for each model, from uniform choice upwards; `by_task`; `save()`.
+        `table`, with one row for each model, beginning with uniform choice; `by_task`; `save()`.
     """
     hold_out, folds, first, own_past = _checked_hold_out(hold_out)
     if isinstance(method, str) and method != PSIS:

@@ -9,17 +9,17 @@ from manymotives.errors import InputError
 def Chain(states: int = 5, slip: float = 0.2, discount: float = 0.95) -> Environment:
     """A chain of states with two actions.
 
-    "forward" goes one state on with probability 1 − slip and back to the first with probability slip; "back" goes to
-    the first with probability 1 − slip and one on with probability slip; at the last state, "one on" stays there.
-    The reward is 0.2 in the first state, 1 in the last and 0 between. "back" is action 0, so that a planner whose ties
-    all fall to action 0 cannot look good by accident.
+    "forward" leads to the next state with probability 1 − slip and back to the first with probability slip; "back"
+    leads to the first with probability 1 − slip and to the next with probability slip; from the last state, moving to
+    the next means staying there. The reward is 0.2 in the first state, 1 in the last and 0 between. "back" is action 0,
+    so that a planner that breaks all ties in favour of action 0 cannot look good by accident.
 
     Parameters
     ----------
     states
-        How many.
+        The number of states.
     slip
-        Probability that the other action happens.
+        The probability that the other action happens.
     discount
         γ.
 

@@ -19,27 +19,27 @@ def GridWorld(
     rewards: Mapping[str, float] | None = None,
     terminal: str = "",
 ) -> Environment:
-    """Cells to walk on, four moves, and walls that stop them.
+    """A grid of cells with four moves, and walls that block them.
 
     Parameters
     ----------
     layout
-        A drawing, one character a cell (`#` wall, `S` start, anything else a cell), or (rows, columns) of an
-        open room. Cells are named "r0c3" by row and column.
+        A drawing with one character per cell (`#` is a wall, `S` a start, anything else an ordinary cell), or (rows,
+        columns) of an open room. Cells are named by row and column, such as "r0c3".
     slip
-        Probability of moving at a right angle instead, half of it to each side. A move into a wall or off the
-        map stays in place.
+        The probability of moving at a right angle instead, half of it to each side. A move into a wall or off the map
+        leaves the agent in place.
     discount
         γ.
     rewards
-        Reward of the cells drawn with each character, such as {"G": 1.0, "X": -1.0}; other cells have 0.
+        The reward of the cells drawn with each character, such as {"G": 1.0, "X": -1.0}; other cells have 0.
     terminal
         Characters whose cells end the episode, such as "GX".
 
     Returns
     -------
     Environment
-        With coordinates, and its own reward where `rewards` are given.
+        An environment with coordinates, and with its own reward if `rewards` are given.
     """
     if not 0 <= slip <= 1:
         raise InputError(f"slip must be a probability; found {slip}.")

@@ -9,22 +9,22 @@ from manymotives.errors import InputError
 
 
 def Labyrinth(levels: int = 6, discount: float = 0.95) -> Environment:
-    """Junctions that fork `levels` times; a home outside the first one.
+    """A binary tree of junctions that forks `levels` times, with a home outside the first junction.
 
-    States "0", "1", … are the junctions and leaves, level by level: from junction n, "left" leads to 2n + 1 and
-    "right" to 2n + 2; "back" leads towards the entrance and from there out to "home", where one can only "enter".
+    States "0", "1", … are the junctions and leaves, level by level: from junction n, "left" leads to 2n + 1 and "right"
+    to 2n + 2; "back" leads towards the entrance and from there out to "home", where the only action is "enter".
 
     Parameters
     ----------
     levels
-        How often it forks.
+        The number of times it forks.
     discount
         γ.
 
     Returns
     -------
     Environment
-        With coordinates.
+        An environment with coordinates.
     """
     if not 1 <= levels <= 16:
         raise InputError(f"a labyrinth must have from 1 to 16 levels; found {levels}.")

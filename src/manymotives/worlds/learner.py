@@ -7,20 +7,20 @@ from manymotives.errors import InputError
 
 @dataclass(frozen=True)
 class ModelBasedLearner:
-    """Learns the transitions and the reward while it acts, and replans to convergence after every step.
+    """An agent that learns the transitions and the reward while it acts, and replans to convergence after every step.
 
-    It knows which actions exist where, and which states are terminal.
+    It knows which actions exist in which state, and which states are terminal.
 
     Parameters
     ----------
     epsilon
-        Probability of a random action, constant for ever (paper, section 5).
+        The probability of a random action, which is constant (paper, section 5).
     transition_prior
-        Dirichlet parameter of every next state, for each state and action.
+        The Dirichlet parameter of every next state, for each state–action pair.
     reward_prior_mean, reward_prior_weight
-        What it expects of a reward it has not seen, and for how many observations that counts.
+        The prior mean of a reward, and its weight as a number of observations.
     burn_in
-        Steps at the beginning that are made but not recorded.
+        The number of steps at the beginning that are not recorded.
     """
 
     epsilon: float = 0.01

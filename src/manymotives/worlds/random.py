@@ -9,18 +9,19 @@ from manymotives.errors import InputError
 def RandomMDP(
     states: int = 8, actions: int = 4, spread: float = 0.01, seed: int = 0, discount: float = 0.95
 ) -> Environment:
-    """Every action mostly leads to one random state, of weight 1; `spread` is the weight added to every state.
+    """A random environment in which every action mostly leads to one state, of weight 1; `spread` is added to the
+    weight of every state.
 
-    0.01, the default, is nearly deterministic; `DirichletMDP` is dense.
+    With the default, 0.01, it is nearly deterministic; `DirichletMDP` is dense.
 
     Parameters
     ----------
     states, actions
-        How many.
+        The number of states and of actions.
     spread
         The weight added to every next state.
     seed
-        Another number, another environment.
+        Seed of the random numbers.
     discount
         γ.
 
@@ -40,16 +41,16 @@ def RandomMDP(
 def DirichletMDP(
     states: int = 8, actions: int = 4, concentration: float = 1.0, seed: int = 0, discount: float = 0.95
 ) -> Environment:
-    """Next-state probabilities drawn from a symmetric Dirichlet distribution with this parameter.
+    """A random environment whose next-state probabilities are drawn from a symmetric Dirichlet distribution.
 
     Parameters
     ----------
     states, actions
-        How many.
+        The number of states and of actions.
     concentration
-        Of the Dirichlet distribution: small ones make few next states probable.
+        The parameter of the Dirichlet distribution; if it is small, few next states are probable.
     seed
-        Another number, another environment.
+        Seed of the random numbers.
     discount
         γ.
 

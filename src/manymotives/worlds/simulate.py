@@ -75,36 +75,38 @@ def simulate(
     discount: ArrayLike | None = None,
     depth: int | None = None,
 ) -> Demonstrations | tuple[Demonstrations, np.ndarray]:
-    """Demonstrations of one task for each reward [task, S] ([S] for a single task).
+    """Simulate the choices of agents with given rewards.
 
     Parameters
     ----------
     environment
-        What they act in, or several by name.
+        The environment in which they act, or several by name.
     rewards
-        Of a `SwitchingAgent` one for each motive: [task, motive, S], [motive, S] for a single task.
+        One reward for each task, [task, S], or [S] for a single task; with `on="state_action"`, [task, S, A] or [S, A].
+        For a `SwitchingAgent`, one for each motive: [task, motive, S], or [motive, S] for a single task.
     demonstrator
-        How they choose: `Softmax(...)`, `SoftOptimal(...)`, a `ModelBasedLearner()` or a `SwitchingAgent(...)`. Of
-        this last, the true motive of each row is returned too: `demonstrations, motives = mm.simulate(...)`.
+        How they choose: `Softmax(...)`, `SoftOptimal(...)`, a `ModelBasedLearner()` or a `SwitchingAgent(...)`. With a
+        `SwitchingAgent`, the true motive of each row is returned too: `demonstrations, motives = mm.simulate(...)`.
     steps, episodes
-        Every task has `episodes` episodes of `steps` choices each; a terminal state ends an episode early. A
-        learner, which goes on learning from one episode to the next, makes steps × episodes choices in all.
+        Each task has `episodes` episodes of `steps` choices each; a terminal state ends an episode early. A learner,
+        which continues to learn from one episode to the next, makes steps × episodes choices in all.
     seed
-        Task k draws from stream k of this seed: the same task gives the same data whatever stands beside it.
+        Seed of the random numbers. Task k has its own stream k, so its data do not depend on the other tasks.
     tasks
         Names of the tasks.
     on
-        "state" or "state_action": what the rewards lie on.
+        What has a reward: "state" or "state_action".
     discount
-        How far ahead they look: a number, or one for each task. None: the environment's discount. A learner or an agent
-        that switches has the environment's.
+        The discount factor of the agents: a number, or one for each task. If None, the environment's, which a learner
+        and an agent that switches always have.
     depth
-        How many steps ahead they look, at every step anew. None: for ever, as a learner and an agent that switches do.
+        The number of steps that agents look ahead, planning afresh at every step. If None, an infinite horizon, which a
+        learner and an agent that switches always have.
 
     Returns
     -------
     Demonstrations
-        What each task did; with a `SwitchingAgent` also the true motive of each row.
+        The choices of each task; with a `SwitchingAgent`, also the true motive of each row.
     """
     if discount is not None and isinstance(demonstrator, ModelBasedLearner | SwitchingAgent):
         raise InputError(

@@ -13,20 +13,21 @@ AXES = {"transitions": ("state", "motive", "next motive"), "start": ("state", "m
 
 @dataclass(frozen=True, eq=False)
 class SwitchingAgent:
-    """Has a reward for each motive; follows one of them at each step, and the next step's motive depends on it.
+    """An agent with several motives, each with a reward; it follows one motive at each step, and the motives form a
+    Markov chain.
 
     Parameters
     ----------
     rule
-        How it chooses, given its motive: `Softmax(...)` or `SoftOptimal(...)`, with one inverse temperature for all or
-        one for each motive.
+        How it chooses, given its motive: `Softmax(...)` or `SoftOptimal(...)`, with one inverse temperature for all
+        motives or one for each.
     transitions
-        The probability of each next motive: [motive, next motive], or [state, motive, next motive] where that depends
-        on the state that is left. For each task its own: [task, state, motive, next motive], with a state axis of 1
-        where states do not matter.
+        The probability of each next motive: [motive, next motive]; or [state, motive, next motive] if it depends on the
+        state that the agent leaves; or [task, state, motive, next motive] if it differs between tasks, with a state
+        axis of length 1 if it does not depend on the state.
     start
-        The probability of each motive when an episode begins: [motive], [state, motive] or [task, state, motive]; all
-        alike, unless it is given.
+        The probability of each motive at the beginning of an episode: [motive], [state, motive] or [task, state,
+        motive]. By default, all motives are equally likely.
     """
 
     rule: ChoiceRule

@@ -20,14 +20,13 @@ from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import first_tuning, has_many_coordinates, only_trajectories, warm_up
 from manymotives.inference.mcmc.collected import draws_of
 from manymotives.inference.mcmc.consistency import check_consistent, is_standardised, standardised_coordinates
-from manymotives.inference.mcmc.density import density_workspace
 from manymotives.inference.mcmc.dynamics import DynamicsSampler
 from manymotives.inference.mcmc.effects import SWEEPS_EACH, EffectSampler
 from manymotives.inference.mcmc.forecast import seconds_of_a_draw
 from manymotives.inference.mcmc.motives import MotiveSampler
-from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.inference.mcmc.state import AcceptanceCounts, DrawArrays, State, Tuning
-from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws
+from manymotives.inference.mcmc.sweeps import data_of, hamiltonian_draws, workspaces_of
+from manymotives.inference.mcmc.watching import STARTING, note_and_phase
 from manymotives.inference.progress import Progress
 from manymotives.models import Target
 from manymotives.models.episodes import LARGEST, EpisodeCounts
@@ -75,11 +74,11 @@ def advance_chains(
             target = replace(target, episodes=None)
     warmup = 0 if state.arrays else settings.warmup
     stop = threading.Event()
-    if state.arrays:
-        made = [kind.restored(kernel, target, state.arrays, k) for k in range(chains)]
-    else:  # other streams than those that simulate data
-        streams = np.random.SeedSequence(state.seed, spawn_key=(1,)).spawn(chains)
-        made = [kind(kernel, target, walk_size, stream) for stream in streams]
+    with progress.phase(STARTING):
+        if state.arrays:
+            made = [kind.restored(kernel, target, state.arrays, k) for k in range(chains)]
+        else:
+            made = [kind(kernel, target, walk_size, stream) for stream in streams_of(state.seed, chains)]
     interrupted = False
     total = chains * (warmup + draws)
     with (
@@ -96,7 +95,7 @@ def advance_chains(
                     if future.exception() is not None:
                         stop.set()
                 finished = sum(chain.done for chain in made)
-                report.update(finished, _note(made, report.outlook(finished, _seconds_each(made))))
+                report.update(finished, *note_and_phase(made, report, finished, chains * warmup))
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()
@@ -110,20 +109,6 @@ def advance_chains(
         warnings = (f"interrupted after {kept} of {draws} draws per chain.",)
     arrays = _stacked([chain.saved() for chain in made])
     return replace(state, arrays=arrays) if kept == draws else None, draws_of(made, kept, warnings)
-
-
-def _seconds_each(made: list["MarkovChain"]) -> float:
-    """What a draw takes when as many chains run as there are cores: from those that have begun; NaN before."""
-    known = [chain.seconds_each for chain in made if np.isfinite(chain.seconds_each)]
-    return float(np.mean(known)) / min(len(made), cores()) if known else float("nan")
-
-
-def _note(made: list["MarkovChain"], outlook: str) -> str:
-    """Whether chains warm up still, how long it takes, and what is accepted by those that have begun."""
-    known = [chain.recent_acceptance for chain in made if np.isfinite(chain.recent_acceptance)]
-    words = ["warming up"] if any(not chain.is_warm for chain in made) else []
-    words += [outlook] if outlook else []
-    return ", ".join(words + ([f"accepted {np.mean(known):.0%}"] if known else []))
 
 
 class MarkovChain:
@@ -225,7 +210,7 @@ class MarkovChain:
         """
         fixed = (self.rng, self.world, self.layout, self.data, self.state, self.tuning)
         if self.dynamics is None and self.motives is None and self.effects is None:
-            self.kernel(*fixed, thin, drawn, acceptance, *self.workspaces())
+            self.kernel(*fixed, thin, drawn, acceptance, *workspaces_of(self))
         else:
             together = 1 if self.effects is None else SWEEPS_EACH
             for n in range(len(drawn.tasks)):
@@ -233,7 +218,7 @@ class MarkovChain:
                 for sweep in range(0, thin, together):
                     if self.dynamics is not None:
                         self.dynamics.update(self.rng, self.layout, self.data, self.state)
-                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance, *self.workspaces())
+                    self.kernel(*fixed, min(together, thin - sweep), one, acceptance, *workspaces_of(self))
                     if self.motives is not None:
                         self.motives.update(self.rng, self.layout, self.data, self.state)
                     if self.effects is not None:
@@ -246,14 +231,6 @@ class MarkovChain:
                 elif self.effects is not None:
                     self.effects.note()
         self.done += len(drawn.tasks)
-
-    def workspaces(self) -> tuple[Any, ...]:
-        """What the kernel computes in: proposals and, for trajectories, densities."""
-        world, layout, num_tasks = self.world, self.layout, self.target.num_tasks
-        proposals = proposal_workspace(world, layout, num_tasks)
-        if not self.is_hamiltonian:
-            return (proposals,)
-        return proposals, density_workspace(world, layout, num_tasks, self.target.num_groups)
 
     @property
     def offset(self) -> Any:
@@ -402,6 +379,11 @@ def starting_point(
     gumbel = -np.log(-np.log1p(-rng.random(likelihood.shape)))
     chosen = np.argmax(np.where(np.isfinite(likelihood), likelihood + gumbel, -np.inf), axis=0)
     return hyper[0], tries[chosen, np.arange(num_tasks)], tries
+
+
+def streams_of(seed: int, chains: int) -> list[np.random.SeedSequence]:
+    """A random stream for each chain; others than those that simulate data."""
+    return np.random.SeedSequence(seed, spawn_key=(1,)).spawn(chains)
 
 
 def _stacked(saved: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

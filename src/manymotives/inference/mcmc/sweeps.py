@@ -18,6 +18,7 @@ and down, atomically, which costs more than the arithmetic.
 """
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,6 +58,9 @@ from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.simd import WIDTH
 from manymotives.planning.warm_start import World
 
+if TYPE_CHECKING:
+    from manymotives.inference.mcmc.chains import MarkovChain
+
 SWAPPED = 0.3  # share of prior proposals that are swap moves instead: another state's reward may explain as much
 LARGEST_BATCH = 16 * WIDTH  # plans at a time: more would leave the caches
 
@@ -80,6 +84,15 @@ def data_of(target: Target, world: World, is_hamiltonian: bool) -> Data:
                 start_trajectories=address_of(start_trajectories, world, layout, data, empty_state(), workspace),
             )
     return data
+
+
+def workspaces_of(chain: "MarkovChain") -> tuple[Any, ...]:
+    """What a chain's kernel computes in: proposals and, for trajectories, densities."""
+    world, layout, target = chain.world, chain.layout, chain.target
+    proposals = proposal_workspace(world, layout, target.num_tasks)
+    if not chain.is_hamiltonian:
+        return (proposals,)
+    return proposals, density_workspace(world, layout, target.num_tasks, target.num_groups)
 
 
 @compiled

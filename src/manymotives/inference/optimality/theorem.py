@@ -18,9 +18,9 @@ from manymotives.errors import InputError
 
 
 def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
-    """The bound of Theorem 1 on the expected error of a value function estimated from `draws` policies.
+    """The bound of Theorem 1 on the expected error of a value function that is estimated from `draws` policies.
 
-    It holds for a finite set of rewards between 0 and 1; what a random set misses is not in it.
+    It holds for a finite set of rewards between 0 and 1, and does not include the error of drawing a random set.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
     discount
         γ.
     states
-        None: as printed, which holds for each state. A number: for the largest error over so many states.
+        If None, the bound as printed, which holds for each state. With a number, a bound on the largest error over that
+        many states.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def draws_needed(accuracy: Any, discount: Any, states: Any = None) -> int:
     Parameters
     ----------
     accuracy
-        The bound that is wanted.
+        The desired bound.
     discount
         γ.
     states

@@ -7,7 +7,6 @@ import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.inference import Draws
-from manymotives.inference.draws import AssignmentDraws
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.posterior.labelling.common import (
     coordinate_of,
@@ -17,6 +16,7 @@ from manymotives.posterior.labelling.common import (
     stored_constants,
     tree_of,
 )
+from manymotives.posterior.labelling.made_up import made_up_draw
 from manymotives.posterior.labelling.reward_policy import (
     cells_of,
     hyper_variables,
@@ -147,24 +147,7 @@ def stored_dims(
     model: RewardPolicyModel, target: Target, demonstrations: Demonstrations, sizes: dict[str, int]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """The dimensions of every variable that a file must hold; their lengths go into `sizes`."""
-    assignment = target.assignment
-    assert assignment is not None
-    count = assignment.num_motives
-    one = Draws(
-        tasks=np.zeros((1, 1, target.num_tasks, target.num_coordinates)),
-        hyper=np.zeros((1, 1, target.num_groups, target.num_hyper)),
-        log_likelihood=np.zeros((1, 1, target.num_tasks)),
-        assignment=AssignmentDraws(
-            rows=np.zeros((1, 1, assignment.num_contexts, count + 1, count)),
-            stickiness=np.zeros((1, 1, assignment.num_roots)),
-            concentration=np.zeros((1, 1, assignment.num_roots, len(assignment.levels))),
-            steps=np.zeros((1, 1, assignment.num_tasks, count)),
-            switches=np.zeros((1, 1, assignment.num_tasks)),
-            log_likelihood=np.zeros((1, 1, assignment.num_tasks)),
-            episode_log_likelihood=np.zeros((1, 1, 0)),
-        ),
-    )
-    labelled = watched_switching(one, model, target, demonstrations)
+    labelled = watched_switching(made_up_draw(target), model, target, demonstrations)
     sizes |= {
         word: size for word, size in labelled.sizes.items() if word in ("feature", "group", "motive", "next_motive")
     }
