@@ -83,7 +83,8 @@ class Run:
             return
         self.draws = made_up
         try:
-            self.posterior(Mixing(()))
+            with np.errstate(all="ignore"):  # what is made up may overflow where what is drawn does not
+                self.posterior(Mixing(()))
         finally:
             self.draws = None
 
