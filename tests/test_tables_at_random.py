@@ -112,6 +112,14 @@ def test_times_of_several_zones_are_put_in_order(tmp_path):
         assert [found.states[state] for state in found.state] == ["kitchen", "hall"]
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+def test_times_of_every_unit_are_read(unit):
+    times = pd.Series(pd.to_datetime(["2024-01-01 10:00:00", "2024-01-01 09:00:00"])).astype(f"datetime64[{unit}]")
+    frame = pd.DataFrame({"task": 0, "time": times, "state": ["kitchen", "hall"], "action": "on"})
+    read = mm.Demonstrations.from_frame(frame, step="time")
+    assert [read.states[state] for state in read.state] == ["hall", "kitchen"]
+
+
 def test_long_names_are_shortened_in_messages():
     long = "x" * 1000
     frame = pd.DataFrame({"task": ["ann"], "state": [long], "action": ["on"]})

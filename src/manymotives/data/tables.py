@@ -178,7 +178,8 @@ def _column(series: nw.Series[Any], name: str) -> pd.Series:
 def _check_times(column: pd.Series, name: str) -> None:
     """Refuse times that only pandas can hold: they can be neither written nor moved to another zone."""
     stamps = column.to_numpy(dtype=f"datetime64[{column.dt.unit}]")  # in UTC, where there is a zone
-    outside = np.flatnonzero((stamps < EARLIEST) | (stamps > LATEST))
+    seconds = stamps.astype("datetime64[s]")  # the years 1 and 9999 have no number in nanoseconds
+    outside = np.flatnonzero((seconds < EARLIEST) | (seconds > LATEST))
     if outside.size:
         year = stamps[outside[0]].astype("datetime64[Y]").astype(int) + 1970
         raise RowError(
