@@ -88,7 +88,7 @@ def test_models_without_own_past_are_named():
     score = mm.score(
         {"shares": model}, environment, chosen, method, hold_out=("tasks", "own past"), beside=[], progress=False
     )
-    assert any(warning.startswith("shares: without own past.") for warning in score.warnings)
+    assert any(warning.startswith("shares: scored without own past.") for warning in score.warnings)
     assert "shares and own past" not in set(score.by_task["model"])
 
 
