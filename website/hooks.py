@@ -22,8 +22,11 @@ import manymotives as mm
 AT_THE_ROOT = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CHANGELOG.md": "project/changelog.md",
+    "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "README.md": "index.md",
+    "SECURITY.md": "project/security.md",
+    "SUPPORT.md": "project/support.md",
 }
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)((?:#[^)\s]*)?)(?=\))")
 NAME = re.compile(r"^::: ((?:mm|manymotives)\.[\w.]+)((?: \w+)*)$", flags=re.MULTILINE)
@@ -109,6 +112,8 @@ def _link(target: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     elif there in AT_THE_ROOT:
         place = AT_THE_ROOT[there]
     elif (ROOT / there).is_file():
+        if there.endswith(".md"):  # MkDocs makes pages of files that it knows before it reads the first page
+            raise ValueError(f"{here} links to {there}: add it to AT_THE_ROOT, and to the navigation in mkdocs.yml.")
         place = f"repository/{there}"
         if place not in files.src_uris:
             files.append(File.generated(config, place, abs_src_path=str(ROOT / there)))

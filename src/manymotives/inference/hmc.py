@@ -50,7 +50,8 @@ class HMC(Recorded):
     max_rounds
         The largest number of rounds. `fit` makes rounds of `draws` until the chains agree (R-hat ≤ 1.01) and every
         quantity has 400 effective draws, in its bulk and in its tails. If `draws` is None, it checks after 150 draws
-        and after every 50 more (later, after an eighth more), and stops when two successive checks succeed.
+        and after every 50 more (later, after an eighth more), and stops at the first check that finds this with
+        15 % of the effective draws to spare.
     device
         If None, compiled chains, each in a thread of this machine. With "gpu", "cpu" or a device of JAX, all chains run
         at once there, in float64; meant for hundreds or thousands of chains, warmed up together and then short, such as
