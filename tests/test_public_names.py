@@ -99,6 +99,16 @@ def test_importing_is_quick():
     assert not {"jax", "numba", "matplotlib", "arviz_stats", "xarray", "pandas", "numpy"} & set(found)
 
 
+def test_planning_and_models_need_no_jax():
+    """It is imported for those who have arrays of it, and ArviZ where draws are diagnosed."""
+    asked = (
+        "import sys, manymotives as mm; env = mm.worlds.Chain(states=3, discount=0.9); mm.plan(env, [1.0, 0.0, 0.0]); "
+        "mm.HMC(), mm.RewardPolicyModel(); print(*sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"jax", "matplotlib", "arviz_stats", "scipy.stats"} & set(found)
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_commands_are_summed_up_by_their_docstrings(name):
     function = getattr(import_module(f"manymotives.commands.{name}"), name)

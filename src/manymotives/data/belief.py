@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from scipy import stats
+from scipy import special
 
 from manymotives.data.belief_parts import parts_of_demonstrations, parts_of_table
 from manymotives.data.belief_rows import dirichlet_rows
@@ -296,7 +296,7 @@ class DynamicsBelief:
         rest = total - alpha
         is_certain = rest <= 0
         low, high = (
-            np.where(is_certain, 1.0, stats.beta.ppf(tail, alpha, np.where(is_certain, 1.0, rest)))
+            np.where(is_certain, 1.0, special.betaincinv(alpha, np.where(is_certain, 1.0, rest), tail))
             for tail in ((1 - level) / 2, (1 + level) / 2)
         )
         return pd.DataFrame(

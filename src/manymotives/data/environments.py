@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
-from scipy.spatial import cKDTree
 
 from manymotives.data.environment import Environment
 from manymotives.data.labels import Label, checked_labels, index_of
@@ -251,5 +250,7 @@ def _side_by_side(parts: Sequence[Environment]) -> Float[np.ndarray, "S 2"] | No
 
 def _spacing(places: np.ndarray) -> float:
     """The smallest distance between two different places; 1 where there is only one."""
+    from scipy.spatial import cKDTree  # takes a third of a second to import
+
     distinct = np.unique(places, axis=0)
     return 1.0 if len(distinct) < 2 else float(cKDTree(distinct).query(distinct, k=2)[0][:, 1].min())

@@ -1,7 +1,7 @@
 """A posterior in, some of its draws out, with what each of them implies: the best actions and the choices to expect."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -54,7 +54,7 @@ class Sample:
                 self.on_planned(min(begin + BLOCK, count) if many else count)
         if len(parts) == 1:
             return parts[0]
-        arrays = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Plan)}
+        arrays = {name: [getattr(part, name) for part in parts] for name in Plan._fields}
         return Plan(**{name: None if some[0] is None else np.concatenate(some) for name, some in arrays.items()})
 
     @cached_property

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from arviz_stats import ess, rhat
-from scipy import special, stats
+from scipy import special
 
 from manymotives.errors import quoted
 
@@ -43,6 +42,8 @@ class Mixing(NamedTuple):
 
 def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> Mixing:
     """R-hat and effective sample sizes of everything, the worst by name."""
+    from arviz_stats import ess, rhat  # takes half a second to import, and no chain waits for it
+
     # rewards made of features follow from their weights, and are constant where all features are 0
     watched = posterior.drop_vars("reward") if {"weight", "reward"} <= set(posterior.data_vars) else posterior
     if posterior.sizes["draw"] < 4:
@@ -122,6 +123,8 @@ def largest_rhat(draws: xr.Dataset) -> float:
 
     ArviZ takes a millisecond for each quantity, as long as a chain does for a draw; `fit` looks often.
     """
+    from scipy.stats import rankdata
+
     chains, length = draws.sizes["chain"], draws.sizes["draw"]
     half = length // 2
     if half < 2 or chains >= MANY_CHAINS:
@@ -134,7 +137,7 @@ def largest_rhat(draws: xr.Dataset) -> float:
     largest = 1.0
     with np.errstate(invalid="ignore", divide="ignore"):  # of what does not vary
         for values in (split, folded):
-            ranks = stats.rankdata(values.reshape(-1, values.shape[2]), axis=0).reshape(values.shape)
+            ranks = rankdata(values.reshape(-1, values.shape[2]), axis=0).reshape(values.shape)
             z = special.ndtri((ranks - 0.375) / (2 * chains * half + 0.25))
             between, within = half * z.mean(axis=1).var(axis=0, ddof=1), z.var(axis=1, ddof=1).mean(axis=0)
             found = np.sqrt((between / within + half - 1) / half)

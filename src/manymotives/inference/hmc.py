@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
-from manymotives.inference.many_chains.hmc import run_on_device
 from manymotives.inference.mcmc.adaptation import has_many_coordinates
 from manymotives.inference.mcmc.chains import MarkovChain, advance_chains, streams_of
 from manymotives.inference.mcmc.laplace_chains import chain_for
@@ -109,6 +108,8 @@ class HMC(Recorded):
             return advance_chains(hamiltonian_draws, settings, size, state, draws, progress, kind)
         if state.arrays:
             raise InputError("HMC: chains on a device cannot be resumed. Use device=None.")
+        from manymotives.inference.many_chains.hmc import run_on_device  # needs JAX
+
         return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)
 
 

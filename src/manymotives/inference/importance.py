@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from arviz_stats.base import array_stats
 from jaxtyping import Float, Int
 
 from manymotives.errors import InputError, quoted
@@ -37,6 +36,8 @@ def smoothed(log_weights: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " 
     in_tail = int(3 * len(log_weights) ** 0.5 if len(log_weights) > 225 else len(log_weights) / 5)
     if np.ptp(np.sort(log_weights)[-in_tail:]) < 1e-12:  # bounded, and the bound is reached: nothing to smooth
         return log_weights, float("-inf")
+    from arviz_stats.base import array_stats  # takes half a second to import
+
     with np.errstate(all="ignore"):  # k̂ says what is wrong with weights; NumPy need not
         found, shape = array_stats.psislw(-log_weights)  # it wants log-likelihoods, whose reciprocals are the weights
     # Where the tail's lower quarter cannot be told from 0 beside the largest weight (e⁻⁷⁴⁵), its scale is 0 / 0: the

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import jax
 import numpy as np
 
 from manymotives.errors import InputError, quoted
@@ -100,6 +99,8 @@ class OptimalityMonteCarlo(Recorded):
                 'device="gpu" is for factorisation="reward_given_policy" and a prior of gaps other than '
                 "DistributionOptimality: use the CPU."
             )
+        import jax
+
         try:
             jax.devices("gpu")
         except RuntimeError:

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from manymotives.arrays import is_traced, numerics
 from manymotives.data.alignment import is_labelled, labelled
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError, quoted
@@ -78,7 +77,7 @@ class Softmax(Recorded):
         """
         temperature, lapse = _numbers(self)
         q = reliable_plan(environment, rewards, on=on, discount=discount, depth=depth).q
-        xp: Any = jnp if isinstance(q, jax.Array) else np
+        xp = numerics(q)
         exists = xp.isfinite(q)
         c = xp.asarray(temperature, dtype=q.dtype)[..., None, None]
         weight = xp.where(exists, xp.exp(c * xp.where(exists, q - q.max(axis=-1, keepdims=True), 0.0)), 0.0)
@@ -132,7 +131,7 @@ class SoftOptimal(Recorded):
         temperature, lapse = _numbers(self)
         how: Any = {"inverse_temperature": temperature, "discount": discount, "depth": depth}
         found = reliable_plan(environment, rewards, on=on, **how)
-        xp: Any = jnp if isinstance(found.q, jax.Array) else np
+        xp = numerics(found.q)
         return _with_lapses(found.policy, xp.isfinite(found.q), lapse)
 
 
@@ -149,7 +148,7 @@ def _check_rule(rule: Softmax | SoftOptimal, minimum: float) -> None:
     value = rule.inverse_temperature
     if isinstance(value, Prior):
         check_parameter(value, f"{name}: inverse_temperature", "positive", levels=2)
-    elif value is not None and not isinstance(value, jax.core.Tracer):
+    elif value is not None and not is_traced(value):
         try:
             values = np.asarray(value, dtype=float)
         except (TypeError, ValueError):

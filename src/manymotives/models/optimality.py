@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.special
 
+from manymotives.arrays import is_jax, numerics
 from manymotives.errors import InputError
 from manymotives.io.records import NAMED, Recorded
 from manymotives.models.priors import Gamma, HalfNormal, LogNormal, Prior
@@ -55,7 +55,7 @@ class UniformOptimality(Recorded):
         _check_positive(self.upper, "UniformOptimality: upper")
 
     def log_survival(self, gap: Any) -> Any:
-        xp: Any = jax.numpy if isinstance(gap, jax.Array) else np
+        xp = numerics(gap)
         with np.errstate(divide="ignore"):
             return xp.log(xp.maximum(1.0 - gap / self.upper, 0.0))
 
@@ -168,12 +168,16 @@ def gaps_beyond(given: Any, log_mass: np.ndarray) -> np.ndarray:
 
 
 def _special(gap: Any) -> Any:
-    return jax.scipy.special if isinstance(gap, jax.Array) else scipy.special
+    if not is_jax(gap):
+        return scipy.special
+    import jax.scipy.special
+
+    return jax.scipy.special
 
 
 def _log(values: Any) -> Any:
-    if isinstance(values, jax.Array):
-        return jax.numpy.log(values)
+    if is_jax(values):
+        return numerics(values).log(values)
     with np.errstate(divide="ignore"):
         return np.log(values)
 
@@ -184,7 +188,7 @@ def _log_normal_tail(prior: Any, gap: Any, special: Any) -> Any:
 
 def _gamma_tail(prior: Any, gap: Any, special: Any) -> Any:
     """log Q(a, x); far out from the continued fraction, where Q itself would underflow."""
-    xp: Any = jax.numpy if isinstance(gap, jax.Array) else np
+    xp = numerics(gap)
     a, x = float(prior.shape), prior.rate * gap
     near = special.gammaincc(a, x)
     far = near < FAR

@@ -4,20 +4,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from manymotives.arrays import is_jax, is_traced
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.belief import checked_environments, generator
 from manymotives.planning.belief_losses import BeliefPlannedRewards
 from manymotives.planning.compiled import discounted, in_parallel, suits
-from manymotives.planning.dense_losses import losses_traced
 from manymotives.planning.loss_kernels import POLICIES, fill_losses
 from manymotives.planning.problem import check_known, check_spans, checked_policies, checked_rewards
 from manymotives.planning.simd import WIDTH
@@ -76,9 +75,9 @@ def loss_matrix(
     if given.batch == (0,):
         raise InputError("there are no rewards.")
     values = given.values if on == "state_action" else given.values[..., 0]
-    is_jax = given.is_jax or isinstance(checked, jax.Array)
+    traceable = is_jax(given.values, checked)
     if belief is not None:
-        if is_jax:
+        if traceable:
             raise InputError(
                 "under a belief, rewards and policies must be NumPy arrays; JAX arrays are for known environments."
             )
@@ -87,13 +86,15 @@ def loss_matrix(
             belief, values, on=on, scale_free=scale_free, environments=count, rng=rng
         )
         return made.losses(checked)
-    if is_jax:
+    if traceable:
+        from manymotives.planning.dense_losses import losses_traced
+
         found = losses_traced(known, checked, given.values)
         if not scale_free:
             return found
         best = reliable_plan(known, values, on=on).value
         scale = spans(known, values, on=on, best=best)
-        if not isinstance(scale, jax.core.Tracer):
+        if not is_traced(scale):
             check_spans(np.asarray(scale), np.asarray(best))
         return found / scale[None]
     return PlannedRewards.of_rewards(known, values, on=on, scale_free=scale_free).losses(checked)

@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Bool
 
+from manymotives.arrays import is_jax, is_traced, numerics
 from manymotives.data.alignment import aligned
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
@@ -57,9 +57,9 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
         raise InputError(f'on must be "state" or "state_action"; found {quoted(on)}.')
     axes = {"state": environment.states} | ({"action": environment.actions} if on == "state_action" else {})
     rewards = aligned(rewards, "rewards", **axes)
-    is_jax = isinstance(rewards, jax.Array)
-    values = rewards if is_jax else _numbers(rewards, "rewards")
-    if is_jax and values.dtype in (jax.numpy.float16, jax.numpy.bfloat16):
+    traceable = is_jax(rewards)
+    values = rewards if traceable else _numbers(rewards, "rewards")
+    if traceable and values.dtype.name in ("float16", "bfloat16"):
         raise InputError(f"rewards in {values.dtype} are too imprecise for planning. Use float32 or float64.")
     num_states, num_actions = environment.num_states, environment.num_actions
     expected = (num_states,) if on == "state" else (num_states, num_actions)
@@ -71,24 +71,23 @@ def checked_rewards(environment: Environment, rewards: Any, on: str) -> Rewards:
         raise InputError(
             f"rewards on {on.replace('_', '–')}s must have the shape {described}; found {list(values.shape)}.{hint}"
         )
-    if not is_jax and values.size and not (values.max() < REWARD_LIMIT and values.min() > -REWARD_LIMIT):
+    if not traceable and values.size and not (values.max() < REWARD_LIMIT and values.min() > -REWARD_LIMIT):
         position = np.argwhere(~(np.abs(values) < REWARD_LIMIT))[0]
         state = environment.states[position[-len(expected)]]
         raise InputError(
             f"the reward of state {quoted(state)} is {values[tuple(position)]:g}. Rewards must be finite numbers."
         )
     if on == "state":
-        return Rewards(values[..., None], values.shape[:-1], is_jax)
+        return Rewards(values[..., None], values.shape[:-1], traceable)
     # nothing is chosen in a terminal state, so no pair is rewarded there
     lives = ~environment.is_terminal[:, None]
-    return Rewards(values * np.broadcast_to(lives, values.shape), values.shape[:-2], is_jax)
+    return Rewards(values * np.broadcast_to(lives, values.shape), values.shape[:-2], traceable)
 
 
 def checked_policies(environment: Environment, policies: Any) -> Any:
     """Probabilities [..., S, A] over available actions; rows of terminal states do not matter."""
     policies = aligned(policies, "policies", state=environment.states, action=environment.actions)
-    is_jax = isinstance(policies, jax.Array)
-    values = policies if is_jax else _numbers(policies, "policies")
+    values = policies if is_jax(policies) else _numbers(policies, "policies")
     expected = (environment.num_states, environment.num_actions)
     if values.shape[-2:] != expected:
         raise InputError(
@@ -96,9 +95,9 @@ def checked_policies(environment: Environment, policies: Any) -> Any:
             f"{list(values.shape)}."
         )
     nominal = np.eye(1, expected[1])[0]  # as in `allowed_actions`
-    if is_jax:
+    if is_jax(values):
         ends = np.broadcast_to(environment.is_terminal[:, None], values.shape)
-        return jax.numpy.where(ends, np.broadcast_to(nominal, values.shape).astype(values.dtype), values)
+        return numerics(values).where(ends, np.broadcast_to(nominal, values.shape).astype(values.dtype), values)
     values = np.where(environment.is_terminal[:, None], nominal, values)
     wrong = (
         ~np.isfinite(values)
@@ -126,8 +125,8 @@ def checked_start(environment: Environment, start: Any, batch: tuple[int, ...]) 
     """Actions [..., S] to start policy iteration from, one for each reward of the batch."""
     if start is None:
         return None
-    if isinstance(start, jax.core.Tracer):
-        return jax.numpy.broadcast_to(start, (*batch, environment.num_states))
+    if is_traced(start):
+        return numerics(start).broadcast_to(start, (*batch, environment.num_states))
     actions = np.asarray(aligned(start, "start", state=environment.states))
     if actions.shape[-1:] != (environment.num_states,) or not np.issubdtype(actions.dtype, np.integer):
         raise InputError(
@@ -156,9 +155,9 @@ def checked_temperature(inverse_temperature: Any, batch: tuple[int, ...]) -> Any
     if inverse_temperature is None:
         return None
     values = inverse_temperature
-    if not isinstance(values, jax.Array):
+    if not is_jax(values):
         values = _numbers(values, "inverse temperatures")
-    if not isinstance(values, jax.core.Tracer) and not (np.isfinite(values).all() and (values > 0).all()):
+    if not is_traced(values) and not (np.isfinite(values).all() and (values > 0).all()):
         raise InputError("the inverse temperature of soft optimality must be positive and finite.")
     return _over_batch(values, batch, "inverse temperatures")
 
@@ -167,8 +166,8 @@ def checked_discount(discount: Any, batch: tuple[int, ...]) -> Any:
     """Discounts broadcast over the batch of rewards; None: the environment's."""
     if discount is None:
         return None
-    values = discount if isinstance(discount, jax.Array) else _numbers(discount, "discounts")
-    if not isinstance(values, jax.core.Tracer) and not ((values > 0) & (values < 1)).all():
+    values = discount if is_jax(discount) else _numbers(discount, "discounts")
+    if not is_traced(values) and not ((values > 0) & (values < 1)).all():
         raise InputError("discounts of rewards must be above 0 and below 1.")
     return _over_batch(values, batch, "discounts")
 
@@ -176,7 +175,7 @@ def checked_discount(discount: Any, batch: tuple[int, ...]) -> Any:
 def _over_batch(values: Any, batch: tuple[int, ...], what: str) -> Any:
     """Numbers broadcast over the batch of rewards."""
     try:
-        return (jax.numpy if isinstance(values, jax.Array) else np).broadcast_to(values, batch)
+        return numerics(values).broadcast_to(values, batch)
     except ValueError:
         raise InputError(
             f"{what} of shape {list(values.shape)} do not fit a batch of rewards of shape {list(batch)}."

@@ -5,20 +5,17 @@ and in the precision of what came in.
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from manymotives.arrays import is_jax, numerics
 from manymotives.data.belief import DynamicsBelief
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.belief import BeliefPlan, plan_under_belief
 from manymotives.planning.compiled import evaluate_dense, plan_dense, suits
-from manymotives.planning.dense import evaluate_traced, plan_traced
 from manymotives.planning.finite_horizon import checked_depth, plan_ahead
 from manymotives.planning.problem import (
     Rewards,
@@ -34,9 +31,7 @@ from manymotives.planning.sparse import evaluate_sparse, plan_sparse
 CONVERGED = 1e-9  # Bellman residual, relative to the size of the values where that exceeds 1
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """Optimal values and policies, as arrays that begin with the batch shape of the rewards.
 
     `actions` breaks ties in favour of the lowest index; actions are tied if their values differ by no more than
@@ -55,7 +50,7 @@ class Plan:
     @property
     def policy(self) -> Any:
         """π(a|s), [..., S, A]: one-hot at `actions`, or softmax(c q) for soft optimality."""
-        xp: Any = jnp if isinstance(self.q, jax.Array) else np
+        xp = numerics(self.q)
         if self.inverse_temperature is None:
             return (self.actions[..., None] == xp.arange(self.q.shape[-1])).astype(self.q.dtype)
         above = self.q - self.q.max(axis=-1, keepdims=True)
@@ -149,20 +144,20 @@ def plan(
     if first is not None:
         first = first.reshape(-1, environment.num_states).astype(int)
 
-    is_jax = given.is_jax or isinstance(temperatures, jax.Array) or isinstance(discounts, jax.Array)
-    if steps is not None and is_jax:
+    xp = numerics(given.values, temperatures, discounts)
+    if steps is not None and xp is not np:
         raise InputError("plan: depth is not available for JAX arrays yet. Give NumPy arrays, or leave it out.")
     if steps is not None and first is not None:
         raise InputError("plan: start is for an infinite horizon. Leave it out, or leave out depth.")
-    if is_jax:
-        xp: Any = jnp
+    if xp is not np:
+        from manymotives.planning.dense import plan_traced
+
         solve: Any = plan_traced
-        flat = jnp.asarray(flat)
-        flat = flat if jnp.issubdtype(flat.dtype, jnp.floating) else flat.astype(float)
-        temperatures = None if temperatures is None else jnp.asarray(temperatures)
-        discounts = None if discounts is None else jnp.asarray(discounts)
+        flat = xp.asarray(flat)
+        flat = flat if xp.issubdtype(flat.dtype, xp.floating) else flat.astype(float)
+        temperatures = None if temperatures is None else xp.asarray(temperatures)
+        discounts = None if discounts is None else xp.asarray(discounts)
     else:
-        xp = np
         solve = plan_dense if suits(environment) else plan_sparse
     if steps is not None:
         found = plan_ahead(environment, flat, temperatures, discounts, steps)
@@ -170,7 +165,7 @@ def plan(
         found = solve(environment, flat, temperatures, first, discounts)
 
     converged = found.residual <= CONVERGED
-    if xp is jnp or not converged.all():  # large values, or float32: judge by what the precision can hold
+    if xp is not np or not converged.all():  # large values, or float32: judge by what the precision can hold
         scale = xp.maximum(xp.abs(found.value).max(axis=-1), 1.0)
         converged = found.residual <= scale * max(CONVERGED, 64 * float(np.finfo(found.q.dtype).eps))
     arrays = found._asdict() | {"converged": converged}
@@ -219,15 +214,16 @@ def evaluate(
             f"policies of batch shape {list(checked.shape[:-2])} do not fit rewards of batch shape {list(given.batch)}."
         ) from None
     discounts = checked_discount(discount, batch)
-    is_jax = given.is_jax or isinstance(checked, jax.Array) or isinstance(discounts, jax.Array)
-    xp: Any = jnp if is_jax else np
+    xp = numerics(given.values, checked, discounts)
     num_states, num_actions = environment.num_states, environment.num_actions
     flat_rewards = xp.broadcast_to(given.values, (*batch, *given.values.shape[-2:]))
     flat_rewards = flat_rewards.reshape(-1, *given.values.shape[-2:])
     flat_policies = xp.broadcast_to(checked, (*batch, num_states, num_actions))
     flat_policies = flat_policies.reshape(-1, num_states, num_actions)
     each = None if discounts is None else xp.asarray(discounts).reshape(-1)
-    if is_jax:
+    if xp is not np:
+        from manymotives.planning.dense import evaluate_traced
+
         value: Any = evaluate_traced(environment, flat_policies, flat_rewards, each)
     elif suits(environment):
         whole = np.ascontiguousarray(flat_policies), np.ascontiguousarray(flat_rewards)
@@ -270,14 +266,14 @@ def loss(
     check_known(environment)
     best = reliable_plan(environment, rewards, on=on, discount=discount).value
     attained = evaluate(environment, policies, rewards, on=on, discount=discount)
-    xp: Any = jnp if isinstance(attained, jax.Array) else np
-    return xp.maximum((best - attained).sum(axis=-1), 0.0)  # rounding may leave −1e-15 for an optimal policy
+    # rounding may leave −1e-15 for an optimal policy
+    return numerics(attained).maximum((best - attained).sum(axis=-1), 0.0)
 
 
 def reliable_plan(environment: Environment, rewards: Any, **options: Any) -> Plan:
     """A plan for others to build on, who would not look at `converged` themselves: warns if it is not."""
     found = plan(environment, rewards, **options)
-    if not isinstance(found.converged, jax.Array) and not np.all(found.converged):
+    if not is_jax(found.converged) and not np.all(found.converged):
         failed = int((~found.converged).sum())
         warnings.warn(f"planning did not converge for {failed} of {found.converged.size} rewards.", stacklevel=3)
     return found

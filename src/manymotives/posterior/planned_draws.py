@@ -1,6 +1,5 @@
 """Plans for the draws of a posterior, each in its own environment where transitions are not known."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -46,10 +45,8 @@ class PlannedDraws:
         ]
         return Plan(
             **{
-                field.name: None
-                if getattr(found[0], field.name) is None
-                else np.stack([np.asarray(getattr(one, field.name)) for one in found])
-                for field in fields(Plan)
+                name: None if each[0] is None else np.stack([np.asarray(one) for one in each])
+                for name, each in zip(Plan._fields, zip(*found, strict=True), strict=True)
             }
         )
 
@@ -77,8 +74,7 @@ class PlannedDraws:
         shape = rewards.shape[:2]
         soft = None if inverse_temperature is None else inverse_temperature.reshape(-1, *inverse_temperature.shape[2:])
         found = self.planned(rewards.reshape(-1, *rewards.shape[2:]), slice(None), soft)
-        arrays = {field.name: getattr(found, field.name) for field in fields(Plan)}
-        return Plan(**{k: None if v is None else v.reshape(*shape, *v.shape[1:]) for k, v in arrays.items()})
+        return Plan(*(None if v is None else v.reshape(*shape, *v.shape[1:]) for v in found))
 
     def flat_draws(self, values: xr.DataArray) -> xr.DataArray:
         """Chains one after the other (sample, task, ...), and one task where everybody is one."""

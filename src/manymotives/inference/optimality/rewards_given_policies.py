@@ -14,7 +14,6 @@ from manymotives.errors import InputError, quoted
 from manymotives.inference.draws import OptimalityDraws
 from manymotives.inference.importance import COLLAPSED, effective_size, resampled
 from manymotives.inference.optimality.integral import WeightSum, integrate, summed_weights
-from manymotives.inference.optimality.integral_jax import Device
 from manymotives.inference.optimality.policy_draws import (
     AT_A_TIME,
     CHUNK,
@@ -51,7 +50,7 @@ def rewards_given_policies(
     kept = np.empty((draws if keep else 0, num_tasks, *shape))
     totals = [_Sum(len(measure)) for _ in range(num_tasks)]
     policy_totals = [_Sum(size) for _ in range(num_tasks)]
-    on_device = Device(target, planned) if device == "gpu" and isinstance(planned, PlannedRewards) else None
+    on_device = _on_device(target, planned) if device == "gpu" and isinstance(planned, PlannedRewards) else None
     weigh = on_device.weigh if on_device else _weigh_on_host(target, planned)
     step = block_size(AT_A_TIME * (ON_DEVICE if on_device else 1), max(len(measure), size))
     made = 0
@@ -120,6 +119,13 @@ def _resampled_policies(
             chosen[:, m] = resampled(rng.spawn(1)[0], log_weight, count)
             used[m] = effective_size(log_weight)
     return chosen, used
+
+
+def _on_device(target: OptimalityTarget, planned: PlannedRewards) -> Any:
+    """What weighs rewards on an accelerator, with JAX."""
+    from manymotives.inference.optimality.integral_jax import Device
+
+    return Device(target, planned)
 
 
 def _weigh_on_host(
