@@ -1,5 +1,6 @@
 """Effects of covariates: against exact posteriors, resumed, saved, scored; and what they leave alone."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from effects_examples import EFFECT_SCALE, TEMPERATURE, check_moments, chosen, f
 from manymotives.fitting.checkpoints import fit_in_blocks, is_unfinished
 from manymotives.fitting.run import Run
 from manymotives.inference import Draws
+from manymotives.inference.mcmc.effects import EffectSampler
 from oracle_regression_draws import nested_posterior, sampled_posterior
 
 LONG = pytest.mark.long
@@ -129,6 +131,18 @@ def test_a_formula_without_covariates_changes_no_bit(sharing):
         for each in (mm.Hierarchical(), sharing)
     ]
     same_draws(*drawn)
+
+
+def test_loops_are_compiled_once_however_many_covariates_there_are():
+    kinds = set()
+    for formula in ("age", "age + dose"):
+        table = {"task": ["a", "b", "c"], "age": [1.0, 2.0, 4.0], "dose": [0.0, 3.0, 1.0]}
+        room = mm.worlds.Chain(states=3, discount=0.9)
+        data = mm.simulate(room, np.eye(3), mm.Softmax(2.0), steps=5, seed=0, tasks=table["task"])
+        reward = mm.GaussianReward(np.eye(3)[:, [2]], names=["far"])
+        target = mm.RewardPolicyModel(reward, sharing=mm.Hierarchical(formula, covariates=table)).bind(room, data)
+        kinds.add(numba.typeof(EffectSampler(target).known))
+    assert len(kinds) == 1
 
 
 @LONG

@@ -113,15 +113,17 @@ class EffectSampler:
 
 
 def _columns_of(target: Target) -> Columns:
-    """Copies, because threads that share an array also fight over its reference count."""
+    """Copies, because threads that share an array also fight over its reference count; row by row in memory, because
+    loops are compiled again for every other order.
+    """
     effects = target.effects
     assert effects is not None
-    columns = np.concatenate([effects.columns.T, np.ones((1, len(effects.columns)))])
+    columns = np.ascontiguousarray(np.concatenate([effects.columns.T, np.ones((1, len(effects.columns)))]))
     return Columns(
         columns=columns,
         products=columns @ columns.T,
-        applies=effects.applies.copy(),
-        slope=effects.slope.copy(),
+        applies=effects.applies.copy(order="C"),
+        slope=effects.slope.copy(order="C"),
         has_slope=effects.has_slope,
         scale=effects.scale,
         mean=_own(target, 0),
