@@ -30,6 +30,20 @@ def choices(transitions, available, reward, discount, c, *, soft, terminal=(), l
     return policy
 
 
+def soft_value(transitions, available, reward, discount, c):
+    """log Σ_a exp(c Q(s, a)) / c [S], where no state is terminal: by iterating until nothing moves."""
+    here = np.array(reward, dtype=float) if np.ndim(reward) == 2 else np.array(reward, dtype=float)[:, None]
+    value = np.zeros(len(available))
+    for _ in range(20_000):
+        q = np.where(available, here + discount * (transitions @ value), -np.inf)
+        best = q.max(axis=1)
+        new = best + np.log(np.exp(c * (q - best[:, None])).sum(axis=1)) / c
+        moved, value = np.abs(new - value).max(), new
+        if moved < 1e-13:
+            return value
+    raise AssertionError
+
+
 def visits(transitions, policy, start, discount, terminal=()):
     """(1 − γ) Σ_t γᵗ P(s_t = s) [S]: shares of discounted time, which sum to one where no episode ends."""
     size = len(start)

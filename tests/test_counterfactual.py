@@ -45,6 +45,11 @@ def check(found, task, before, after, tolerance=1e-7):
                 assert np.allclose(shown[row], np.where(lives[row], truth, np.nan), atol=tolerance, equal_nan=True)
 
 
+def check_welfare(found, task, time, truth):
+    for end in ("", "_lower", "_upper"):
+        assert np.isclose(found.data[f"welfare{end}"].isel(task=task).sel(time=time), truth, atol=1e-7)
+
+
 ALL = np.ones((5, 3), dtype=bool)
 FEWER = np.array([[True, False, False], *[[True] * 3] * 3, [False, True, True]])
 ADDED = np.array([0.0, 1.0, 0.0, -0.5, 0.0])
@@ -80,6 +85,12 @@ def test_a_concentrated_posterior_gives_exact_answers(posterior, name):
         before = expected(PLACE.tensor, ALL, reward, 0.85, PLACE.start, soft, later=discount)
         after = expected(transitions, available, changed, discount, PLACE.start, soft)
         check(found, task, before, after)
+        assert ("welfare" in found.data) is soft
+        if soft:  # the log-sum: of both sides, or of the later one where discounts differ, which is that of values
+            again = oracle.soft_value(transitions, available, changed, discount, 2.0) @ PLACE.start
+            check_welfare(found, task, "after", again)
+        if soft and discount == 0.85:
+            check_welfare(found, task, "before", oracle.soft_value(PLACE.tensor, ALL, reward, 0.85, 2.0) @ PLACE.start)
         if "value_by_reward_before" in found.data:
             judged = expected(transitions, available, changed, discount, PLACE.start, soft, judged=reward)[2]
             if "rewards of pairs" in words:  # one kind of reward judges what another made

@@ -27,7 +27,8 @@ from manymotives.worlds.simulate import simulate_policies
 
 TIMES = ("before", "after", "difference")
 ROUNDING = 1e-11  # of the larger side: a smaller difference is none
-QUANTITIES = {"choice": ("state", "action"), "occupancy": ("state",), "value": (), "value_by_reward_before": ()}
+SCALARS = ("value", "value_by_reward_before", "welfare")
+QUANTITIES = {"choice": ("state", "action"), "occupancy": ("state",), **dict.fromkeys(SCALARS, ())}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +50,9 @@ class Counterfactual:
     value_by_reward_before
         The same, with the choices after the change evaluated by the rewards before it, so that what was added does not
         count as a gain; only if rewards are changed.
+    welfare
+        The value and what agents gain from the taste shocks of the random-utility interpretation: the log-sum of
+        economists, up to Euler's constant. Only for `SoftOptimal` without lapses and with an infinite horizon.
 
     States that exist only before or only after the change have no number on the other side. Visits and values on both
     sides are discounted by the discount after the change.
@@ -265,6 +269,8 @@ def _dataset(posterior: Any, change: Change, sides: Sides, level: float) -> xr.D
     }
     if change.changes_rewards:
         both["value_by_reward_before"] = (sides.value_before, sides.value_by_reward_before)
+    if sides.welfare_before is not None and sides.welfare_after is not None:
+        both["welfare"] = (sides.welfare_before, sides.welfare_after)
     made: dict[str, Any] = {}
     for name, (before, after) in both.items():
         cells = QUANTITIES[name]

@@ -103,7 +103,10 @@ def summary_lines(found: Any) -> list[str]:
     lines.append(
         f"    value: {_line(data, f'{who}value', {})}; P(higher) = {float(data[f'{who}value_p_positive']):.2f}"
     )
-    if data.attrs.get("has_taste_shocks"):
+    if f"{who}welfare" in data:
+        words, positive = "welfare (value and taste shocks)", float(data[f"{who}welfare_p_positive"])
+        lines.append(f"    {words}: {_line(data, f'{who}welfare', {})}; P(higher) = {positive:.2f}")
+    elif data.attrs.get("has_taste_shocks"):
         lines.append("      (of rewards alone: taste shocks, which choices also gain from, are not counted)")
     name = f"{who}value_by_reward_before"
     if name in data:

@@ -3,9 +3,11 @@
     choices   π(a|s) of each draw's reward, inverse temperature, lapse rate and discount
     visits    (1 − γ) Σ_t γᵗ P(s_t = s) from the start distribution: shares of discounted time
     value     E Σ_t γᵗ ρ(s_t, a_t) of a subject's own choices
+    welfare   E Σ_t γᵗ (ρ(s_t, a_t) − log π(a_t|s_t) / c): with the taste shocks that soft-optimal choices gain from;
+              with a subject's own discount this is Σ_s P(s_0 = s) log Σ_a exp(c Q(s, a)) / c, the log-sum
 
-Visits and values of both sides are discounted by the discount after the change: sums with different weights could not
-be compared.
+Visits, values and welfare of both sides are discounted by the discount after the change: sums with different weights
+could not be compared.
 """
 
 import math
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy import special
 
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
@@ -25,6 +28,7 @@ NUMBERS = 20_000_000  # choice probabilities that are held at a time
 BATCH = 64  # draws planned for at a time
 ENTRIES = 4_000_000  # of the linear systems that are solved at a time
 PRIOR_DRAWS = 500  # for the prior's intervals
+TIMES = ("before", "after")
 
 
 class Sides(NamedTuple):
@@ -39,6 +43,8 @@ class Sides(NamedTuple):
     value_before: np.ndarray  # [...]
     value_after: np.ndarray
     value_by_reward_before: np.ndarray  # of what is done afterwards
+    welfare_before: np.ndarray | None = None  # where choices have taste shocks
+    welfare_after: np.ndarray | None = None
 
 
 class Rewards(NamedTuple):
@@ -86,11 +92,24 @@ def sides_of(posterior: Any, change: Change, draws: int, seed: int, progress: Pr
             ):
                 gained = (found[f"choice_{side}"] * received).sum(axis=-1)
                 found[name] = (found[f"visits_{side}"] * gained).sum(axis=-1) / (1 - weight[part])
+            for side in TIMES if has_taste_shocks(model) else ():
+                shocks = (found[f"visits_{side}"] * entropies(found[f"choice_{side}"])).sum(axis=-1)
+                found[f"welfare_{side}"] = found[f"value_{side}"] + shocks / (rule[0] * (1 - weight[part]))
             for name, values in found.items():
                 made.setdefault(name, []).append(values)
             report.update(min(begin + BATCH, len(before)), "plans")
     names = {dim: before[dim] for dim in whose if dim in before.coords}
     return Sides(whose, names, **{name: np.concatenate(values) for name, values in made.items()})
+
+
+def has_taste_shocks(model: Any) -> bool:
+    """Whether choices are those of a random-utility model: soft-optimal, for ever, and without lapses."""
+    return bool(model.choice.is_soft and model.depth is None and model.choice.lapse == 0.0)
+
+
+def entropies(choices: np.ndarray) -> np.ndarray:
+    """−Σ_a π log π [..., S] of choices [..., S, A]: c times what taste shocks add in a step."""
+    return -special.xlogy(choices, choices).sum(axis=-1)
 
 
 def prior_choices(posterior: Any, change: Change, seed: int) -> np.ndarray:

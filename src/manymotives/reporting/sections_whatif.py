@@ -6,6 +6,7 @@ import pandas as pd
 
 from manymotives.errors import InputError
 from manymotives.posterior import Counterfactual, Posterior
+from manymotives.posterior.counterfactual import SCALARS
 from manymotives.reporting.html import Markup, element, figure, table
 
 DRAWN = 25  # states in the picture, those whose visits change most
@@ -95,7 +96,7 @@ def _about(found: Counterfactual, number: int, figures: dict[str, Any]) -> list[
 def _values(found: Counterfactual, level: float) -> Markup:
     """What subjects gain, one row each."""
     frame = found.to_frame("task")
-    kinds = [name for name in ("value", "value_by_reward_before") if (frame["quantity"] == name).any()]
+    kinds = [name for name in SCALARS if (frame["quantity"] == name).any()]
     average = found.to_frame("population")
     rows = []
     for who, part in (("average of all", average), *((task, frame[frame["task"] == task]) for task in _tasks(frame))):
@@ -106,7 +107,8 @@ def _values(found: Counterfactual, level: float) -> Markup:
             row += [_number(one, "difference"), (float(one["p_positive"]), f"{one['p_positive']:.2f}")]
         rows.append(row)
     headings = ["subject", "value before", "value after", "difference", "P(higher)"]
-    headings += ["difference, by the rewards before", "P(higher)"] if len(kinds) > 1 else []
+    headings += ["difference, by the rewards before", "P(higher)"] if "value_by_reward_before" in kinds else []
+    headings += ["difference of welfare, with taste shocks", "P(higher)"] if "welfare" in kinds else []
     caption = (
         f"What subjects gain: expected discounted sums of their own rewards by their own choices, {level:g} % intervals"
         + ("" if found.value_identified else "; these depend in part on the prior")
