@@ -54,6 +54,12 @@ def at_the_end():
     return posterior.counterfactual(environment=ENDS, rewards={LAST: 1.0})
 
 
+def other_transitions():
+    pairs = mm.GaussianReward(np.ones((3, 2, 1)), on="state_action")
+    posterior = mm.fit(mm.RewardPolicyModel(pairs, mm.Softmax(2.0)), CHAIN, CHAIN_DATA, QUICK, progress=False)
+    return posterior.counterfactual(environment=mm.worlds.Chain(states=3, slip=0.3, discount=0.95))
+
+
 def ahead():
     model = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1.0), mm.Softmax(2.0), mm.Pooled(), depth=2)
     posterior = mm.fit(model, CHAIN, CHAIN_DATA, QUICK, progress=False)
@@ -91,6 +97,7 @@ COUNTERFACTUALS = {
     "a counterfactual at no level": lambda: ask(discount=0.5, level=1.0),
     # ---- what is refused
     "what would be done by those who are nearly optimal": lambda: ask(OPTIMAL, SEARCH, discount=0.5),
+    "features of pairs where transitions are others": other_transitions,
     "a change of what is not known": lambda: ask(
         environment=mm.DynamicsBelief.from_demonstrations(CHAIN_DATA, discount=0.9), discount=0.5
     ),

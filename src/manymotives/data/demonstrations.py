@@ -110,7 +110,8 @@ class Demonstrations:
         Demonstrations
             Checked, sorted and linked.
         """
-        known, where_column = environment_and_column(environments, environment, columns_present(frame))
+        present = columns_present(frame)
+        known, where_column = environment_and_column(environments, environment, present)
         several = known if isinstance(known, Environments) else None
         wanted: dict[str, Column | None] = {
             "task": task,
@@ -166,6 +167,13 @@ class Demonstrations:
         columns = {word: column_name(column) for word, column in wanted.items() if column}
         steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, columns=columns)
         demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
+        unused = [word for word in ("episode", "step") if wanted[word] is None and word in present]
+        told = tuple(
+            f"the table has a column {word!r} that was not used; pass {word}={word!r} if it "
+            f"{'distinguishes the episodes of a task' if word == 'episode' else 'orders the rows of an episode'}."
+            for word in unused
+        )
+        demonstrations = replace(demonstrations, warnings=(*demonstrations.warnings, *told))
         return demonstrations if known is None else demonstrations._with_impossible_moves(known)
 
     @classmethod
@@ -257,7 +265,7 @@ class Demonstrations:
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """A data frame with names and one row per step, in order of task, episode and step: the inverse of
-        `from_frame`.
+        `from_frame` if its columns of episodes, steps and next states are named there.
 
         Parameters
         ----------

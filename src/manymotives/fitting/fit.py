@@ -11,7 +11,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.fitting.run import LABELLING, Run, methods_for
-from manymotives.inference import InParts, Method, Progress
+from manymotives.inference import InParts, Method, Progress, import_methods
 from manymotives.inference.diagnostics import Mixing
 from manymotives.io.netcdf import read_tree, unreadable
 from manymotives.io.records import from_record
@@ -50,7 +50,7 @@ def fit(
         same reward.
     method
         For a `RewardPolicyModel`: `HMC()` (the default), `Gibbs()`, `Metropolis()`, `NestedMonteCarlo()` or
-        `MonteCarlo()`; `EmpiricalBayes()` for an approximation in seconds; `MaximumLikelihood()` for estimates with
+        `MonteCarlo()`; `EmpiricalBayes()` for an approximation; `MaximumLikelihood()` for estimates with
         standard errors. For a `PolicyOptimalityModel`: `OptimalityMonteCarlo()`.
     seed
         Seed of the random numbers. The draws do not depend on the number of cores.
@@ -139,4 +139,5 @@ def load(path: str | os.PathLike[str]) -> Posterior:
 
 def method_of(posterior: Posterior) -> Any:
     """The method that made a posterior, with its settings."""
+    import_methods()
     return from_record(json.loads(posterior.data.attrs["method"]))

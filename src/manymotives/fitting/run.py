@@ -13,7 +13,7 @@ from manymotives.data.environments import Environments, environment_of
 from manymotives.errors import InputError
 from manymotives.fitting.compilation import compile_first
 from manymotives.fitting.looks import Looks
-from manymotives.inference import HMC, Method, Progress, suited
+from manymotives.inference import HMC, Method, Progress, import_methods, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
 from manymotives.inference.mcmc.watching import advice
@@ -249,6 +249,7 @@ def mixing_by_parts(watched: xr.Dataset, progress: Progress) -> Mixing | None:
 
 def methods_for(model: Model) -> dict[str, type]:
     """The methods that can fit a model, by their names, its default first."""
+    import_methods()
     default = Posterior.kind_of(model).default_method
     every = {default.__name__: default} | dict(sorted(recorded_kinds().items()))
     return {

@@ -45,9 +45,16 @@ __all__ = [
     "OptimalityMonteCarlo",
     "Progress",
     "RunState",
+    "import_methods",
     "sample",
     "suited",
 ]
+
+
+def import_methods() -> None:
+    """Import all of them, for those who look for one by its name, as in a file."""
+    for module in METHODS.values():
+        import_module(f"{__name__}.{module}")
 
 
 def __getattr__(name: str) -> Any:

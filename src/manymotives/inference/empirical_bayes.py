@@ -1,4 +1,4 @@
-"""Empirical Bayes: one population, the likeliest; each task by its mode and curvature. A first look in seconds.
+"""Empirical Bayes: one population, the likeliest; each task by its mode and curvature: an approximation.
 
 The marginal likelihood of a population h is climbed by ratios. With draws u_nm of each task from its posterior under
 the population h⁰ reached so far (a short Metropolis run),
@@ -48,8 +48,9 @@ class EmpiricalBayes(Recorded):
     """Hyperparameters by maximum marginal likelihood (times their prior), rewards by a normal approximation around
     their mode.
 
-    This is an approximation in seconds, and the result carries a warning that says so. It leaves out the uncertainty
-    about the population, and approximates posteriors that are skewed, such as those of small rewards, by normal
+    This is an approximation, and the result carries a warning that says so. It is fast if motives switch, where chains
+    take minutes, and for few weights; with a free reward for each state `HMC` is usually as fast, and exact. It leaves
+    out the uncertainty about the population, and approximates posteriors that are skewed, such as those of small rewards, by normal
     distributions in their coordinates.
 
     Parameters
@@ -98,7 +99,7 @@ class EmpiricalBayes(Recorded):
         likelihood = target.log_likelihood(by_task, owner).reshape(target.num_tasks, draws).T
         warnings: tuple[str, ...] = (
             "this is an approximation by empirical Bayes: the population is taken as known and posteriors as "
-            "normal in their coordinates, so intervals are rough and mostly too narrow. Confirm with Gibbs().",
+            "normal in their coordinates, so intervals are rough and mostly too narrow. Confirm with HMC().",
         )
         if not peak.converged:
             warnings += ("the search for the mode of some task's posterior did not converge.",)

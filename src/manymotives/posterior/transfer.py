@@ -24,6 +24,7 @@ from manymotives.posterior.labelling.common import coordinate_of
 
 NUMBERS = 20_000_000  # choice probabilities that are held at a time
 BATCH = 64  # draws planned for at a time
+SAME = 1e-9  # a difference between transition probabilities that rounding may make
 
 
 def transferred(
@@ -167,6 +168,8 @@ def features_of(
     if given is None and fitted is not None and place.states == fitted.states:
         own_features = reward.features_for(place) if reward.on == "state" or place.actions == fitted.actions else None
         if own_features is not None:
+            if reward.on == "state_action":
+                _check_same_transitions(place, fitted)
             return _of_pairs_that_exist(own_features.toarray(), place, reward.on)
     if given is None:
         own = labelled(reward.features).labels[0] if is_labelled(reward.features) else None
@@ -183,6 +186,21 @@ def features_of(
     if wider.shape[1] != expected:
         raise InputError(f"the model has {expected} features; found {wider.shape[1]} for the new environment.")
     return _of_pairs_that_exist(wider.toarray(), place, reward.on)
+
+
+def _check_same_transitions(place: Environment, fitted: Environment) -> None:
+    """Features of pairs may be averages over what pairs lead to: refuse those of an environment with other moves."""
+    both = np.flatnonzero(place.available & fitted.available)
+    moved = abs(place.matrix[both] - fitted.matrix[both])
+    if moved.nnz and moved.max() > SAME:
+        pair = both[int(np.argmax(moved.max(axis=1).toarray().ravel()))]
+        state, action = divmod(int(pair), place.num_actions)
+        raise InputError(
+            "the features of this model describe pairs of a state and an action, and this environment has other "
+            f"transitions (for example for action {quoted(place.actions[action])} in state "
+            f"{quoted(place.states[state])}). Give features=…, computed for this environment; if they do not depend "
+            "on transitions, give the same ones again."
+        )
 
 
 def _of_pairs_that_exist(features: np.ndarray, place: Environment, on: str) -> np.ndarray:

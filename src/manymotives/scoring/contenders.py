@@ -73,6 +73,12 @@ def _contender(name: str | None, thing: Any, method: Any) -> Contender:
     posterior = thing if isinstance(thing, Posterior) else None
     model = thing if posterior is None else posterior.model
     if not isinstance(model, Model):
+        if hasattr(thing, "policies") and hasattr(thing, "rewards"):
+            raise InputError(
+                "score fits models anew without the held-out choices, which the result of a baseline does not allow. "
+                "Compare a baseline by hand: fit both to some of the episodes, and sum the logarithms of their "
+                "policies over the others, as in docs/baselines.md."
+            )
         raise InputError(f"score needs a model or a posterior, or several of them; found {quoted(thing)}.")
     if method is not None and issubclass(model.target_type, getattr(method, "target_type", object)):
         chosen = method  # also where it is none: `fit` says so
