@@ -23,6 +23,7 @@ LONG = (
     "frozen-lake.md",
     "many-teachers.md",
     "maze-experiment.md",
+    "who-differs.md",
 )  # tutorials that take half a minute or more
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import chromium
 import manymotives as mm
-from cases import in_turn
+from cases import in_step
 from manymotives.cli import app
 from test_report import NASTY, FakeScore
 
@@ -74,7 +74,7 @@ def scored(folder):
 
 @pytest.mark.parametrize(
     ("name", "dark", "width"),
-    in_turn(["mrp", "mpo", "scored", "features", "mixture"], [False, True], [375, 1200], every=2),
+    in_step(["mrp", "mpo", "scored", "features", "mixture"], [False, True], [375, 1200]),
 )
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, dark=dark)
