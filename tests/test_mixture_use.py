@@ -60,6 +60,7 @@ def test_one_motive_is_a_pooled_model():
     check_equal(shared, pooled)
 
 
+@pytest.mark.long
 def test_all_apart_are_separate_tasks():
     apart = drawn(mm.Mixture(mm.DirichletProcess(1e9)), choices())
     assert (apart.mixture.motive.max(axis=2) == 2).mean() > 0.99

@@ -40,7 +40,7 @@ def pages(tmp_path_factory):
     posterior = mm.fit(mm.RewardPolicyModel(), FIELD, data, quick, seed=0, progress=False)
     reward = mm.GaussianReward(features=np.eye(9)[:, [0, 4, 8]], names=["corner <i>", "middle", "far away"])
     weighed = mm.fit(mm.RewardPolicyModel(reward), FIELD, data, quick, seed=0, progress=False)
-    brief = mm.HMC(chains=2, draws=15, warmup=15, max_rounds=1)
+    brief = mm.HMC(chains=2, draws=15, warmup=15, thin=1, max_rounds=1)
     model = mm.RewardPolicyModel(reward, mm.Softmax(5.0), mm.Mixture())
     shared = mm.fit(model, FIELD, data, brief, seed=0, progress=False)
     other = mm.fit(mm.PolicyOptimalityModel(), FIELD, data, mm.OptimalityMonteCarlo(draws=50), seed=0, progress=False)
