@@ -11,14 +11,19 @@ import pytest
 from sybil import Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
+from threadpoolctl import threadpool_limits
 from website.outputs import recorded, wants_recording
 
 matplotlib.use("Agg")
+# workers of pytest fill the cores already, and threads of linear algebra that wait for each other take twice as long
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # in workers, in processes that tests start, in what is loaded later
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")
 LONG = (
     "bus-engines.md",
     "frozen-lake.md",
     "many-teachers.md",
     "maze-experiment.md",
+    "who-differs.md",
 )  # tutorials that take half a minute or more
 
 

@@ -1,5 +1,6 @@
 """The room of the gallery of errors for counterfactual questions: what changes, what is refused, the command line."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,14 @@ QUICK = mm.HMC(chains=1, draws=5, warmup=5, thin=1, max_rounds=1)
 MODEL = mm.RewardPolicyModel(mm.GaussianReward(mean=0.0, scale=1.0), mm.Softmax(2.0), mm.Pooled())
 
 
+@functools.cache
+def fitted(model, method, environment):
+    """Nobody changes it."""
+    return mm.fit(model, environment, CHAIN_DATA, method, progress=False)
+
+
 def ask(model=MODEL, method=QUICK, environment=CHAIN, **changes):
-    posterior = mm.fit(model, environment, CHAIN_DATA, method, progress=False)
-    return posterior.counterfactual(**changes)
+    return fitted(model, method, environment).counterfactual(**changes)
 
 
 FIRST, LAST = CHAIN.states[0], CHAIN.states[-1]
@@ -27,7 +33,7 @@ SEARCH = mm.OptimalityMonteCarlo(draws=20)
 
 
 def asked(**changes):
-    return mm.fit(MODEL, CHAIN, CHAIN_DATA, QUICK, progress=False).counterfactual(**changes)
+    return fitted(MODEL, QUICK, CHAIN).counterfactual(**changes)
 
 
 def fewer_actions():

@@ -1,5 +1,6 @@
 """The fourth room of the gallery of errors: formulas and covariates."""
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def of_age(**parts):
     return mm.RewardPolicyModel(sharing=mm.Hierarchical("age", MICE), **parts)
 
 
+@functools.cache
 def fitted(method=None, environment=CHAIN, **parts):
+    """The same posterior for the same arguments: nobody changes it."""
     return mm.fit(of_age(**parts), environment, CHAIN_DATA, method, progress=False)
 
 

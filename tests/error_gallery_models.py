@@ -1,5 +1,6 @@
 """The second room of the gallery of errors: priors, models, fits, posteriors and reports."""
 
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -48,16 +49,24 @@ def old_file(name):
     return name
 
 
+@functools.cache
+def written(has_checksum):
+    """A run file, in the working folder as in memory."""
+    posterior = fit(mm.RewardPolicyModel())
+    if has_checksum:
+        posterior.save("written.nc")
+    else:
+        posterior.data.to_netcdf("written.nc", engine="h5netcdf")
+    return Path("written.nc").read_bytes()
+
+
 def harmed(name, harm):
     """A run file as somebody left it who did not know better, or did; without a checksum, unless it is damaged."""
-    posterior = fit(mm.RewardPolicyModel())
-    posterior.save(name)
+    content = bytearray(written(has_checksum=harm in (None, "note")))
     if harm is None:
-        content = bytearray(Path(name).read_bytes())
         content[len(content) // 2] ^= 1
         return in_file(name, content)
-    if harm != "note":
-        posterior.data.to_netcdf(name, engine="h5netcdf")
+    Path(name).write_bytes(content)
     with h5py.File(name, "r+") as file:
         if harm == "note":
             file.attrs["note"] = "a good run"

@@ -8,6 +8,7 @@ import pytest
 
 import manymotives as mm
 import plain_optimality as plain
+from cases import in_step, in_turn
 from manymotives.planning import BeliefPlannedRewards
 from manymotives.planning.belief import generator
 from places import HOUSE, TRIANGLE
@@ -36,8 +37,7 @@ def some_policies(environment, count, rng):
     return np.where(environment.is_terminal[:, None], [1.0, 0.0], policies / policies.sum(axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("environment", [HOUSE, TRIANGLE], ids=["house", "triangle"])
-@pytest.mark.parametrize("on", ["state", "state_action"])
+@pytest.mark.parametrize(("environment", "on"), in_turn([HOUSE, TRIANGLE], ["state", "state_action"], every=2))
 def test_losses_are_those_of_plain_loops(environment, on):
     belief, rng, count = vague(environment), np.random.default_rng(0), 6
     rewards = rng.random((5, 3) if on == "state" else (5, 3, 2))
@@ -94,10 +94,9 @@ def test_a_belief_is_not_its_mean():
     assert found == pytest.approx(1.0, abs=4 * 0.025 * 9)
 
 
-@pytest.mark.parametrize("scale_free", [False, True])
-@pytest.mark.parametrize("factorisation", ["reward_given_policy", "policy_given_reward"])
 @pytest.mark.parametrize(
-    "environment", [HOUSE, pytest.param(TRIANGLE, marks=pytest.mark.long)], ids=["house", "triangle"]
+    ("environment", "factorisation", "scale_free"),
+    in_step([HOUSE, TRIANGLE], ["policy_given_reward", "reward_given_policy"], [True, False]),
 )
 def test_a_certain_belief_fits_as_the_environment(environment, factorisation, scale_free):
     rewards = np.random.default_rng(0).random((3, 3))

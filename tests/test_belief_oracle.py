@@ -134,6 +134,7 @@ def test_a_known_environment_agrees_with_the_oracle_of_known_environments():
         assert known[f"reward[{m}, 0]"].sd == pytest.approx(math.sqrt(variance), abs=1e-6)
 
 
+@pytest.mark.long
 def test_three_states_with_much_experience_are_known():
     surely = replace(THREE_STATES, alpha=1e8 * THREE_STATES.alpha)
     exact, known = by_sampling(surely, draws=5_000, inner=20, seed=3), answer("three states", "plug_in")
@@ -186,7 +187,9 @@ def test_names_of_states_actions_and_tasks_do_not_matter():
 # ---------------------------------------------------------------------------------------------- wrong treatments
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "three states, Gaussian")) for name in SEEN]
+)
 def test_examples_tell_exact_from_plug_in(name):
     quantity, *seen = SEEN[name]
     exact, plugged = answer(name)[quantity], answer(name, "plug_in")[quantity]

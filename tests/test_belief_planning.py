@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.planning.belief import candidates, generator
 from manymotives.planning.multi_mdp import MultiMDP
 from places import HOUSE, TRIANGLE
@@ -47,9 +48,7 @@ def all_policies(environment):
     return [np.array(each) for each in itertools.product(*choices)]
 
 
-@pytest.mark.parametrize("on", ["state", "state_action"])
-@pytest.mark.parametrize("terminal", [(), (2,)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "terminal", "on"), in_turn(range(3), [(), (2,)], ["state", "state_action"], every=2))
 def test_bounds_hold_against_every_policy(seed, terminal, on):
     """On the environments in which values are reported: attained ≤ the best of all policies ≤ the upper bound."""
     belief = random_belief(seed, terminal=terminal)
@@ -71,7 +70,7 @@ def test_bounds_hold_against_every_policy(seed, terminal, on):
     assert np.abs(best - plan.upper).max() < ROUNDING
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", in_turn(range(8), every=2))
 def test_switches_find_what_enumeration_finds(seed):
     """Rewards that differ between environments too. No single change improves what switches end at, and it is at
     least as good as what they begin from; that it is also best of all is luck, but in these cases it must be."""

@@ -29,6 +29,7 @@ def calibrated(kind, rule, method, replications, depth=3, truth=None):
     return mm.calibrate(model, SIX, METHODS[method], truth=source, **sizes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replications", [40, *LONG])
 @pytest.mark.parametrize(
     ("kind", "rule", "method"),

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.io.records import record_of
 from oracle_depth import log_likelihood
 from places import HOUSE, TRIANGLE
@@ -105,8 +106,7 @@ def road(length=8, discount=0.95):
     return mm.Environment(np.eye(length)[np.stack([on, back], axis=1)], discount=discount, actions=["on", "back"])
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize(("depth", "rule"), in_turn([2, 3, 4], RULES, every=2))
 def test_a_profile_finds_the_depth_where_choices_tell_it(depth, rule):
     place, features = road(), np.eye(8)[:, [0, 4]]
     reward = mm.GaussianReward(features, names=["near", "far"], mean=[1.0, 4.0], scale=0.3)

@@ -29,6 +29,7 @@ def calibrated(prior, rule, method, replications, truth=None):
 LONG = [pytest.param(500, marks=pytest.mark.long)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replications", [40, *LONG])
 @pytest.mark.parametrize("rule", [mm.Softmax, pytest.param(mm.SoftOptimal, marks=pytest.mark.long)])
 @pytest.mark.parametrize(

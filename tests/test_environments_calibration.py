@@ -37,6 +37,7 @@ SAME_ACTIONS = {
 }
 
 
+@pytest.mark.long
 def test_the_truth_is_one_more_draw_in_two_environments():
     model = mm.RewardPolicyModel(REWARDS["Gaussian"], mm.Softmax(2.0))
     found = mm.calibrate(model, BOTH, QUICK, seeds=seeds_from(5, 40), **SIZE)

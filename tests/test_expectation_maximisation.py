@@ -39,19 +39,19 @@ def two_tasks(rule, on, features, discount=0.8):
     return target, rng.normal(size=(2, target.num_coordinates))
 
 
-@pytest.mark.parametrize(
-    ("rule", "on", "features", "discount"),
-    [
-        ("soft-optimal", "state_action", True, 0.8),
-        ("soft-optimal", "state", False, 0.8),
-        ("softmax", "state_action", False, 0.8),
-        ("lapses", "state_action", True, 0.0),
-        ("lapses", "state", True, 0.8),
-    ],
-)
-@pytest.mark.parametrize("is_small", [True, False])
-def test_fisher_information_is_that_of_finite_differences(rule, on, features, discount, is_small, monkeypatch):
+PROBLEMS = [
+    ("soft-optimal", "state_action", True, 0.8),
+    ("soft-optimal", "state", False, 0.8),
+    ("softmax", "state_action", False, 0.8),
+    ("lapses", "state_action", True, 0.0),
+    ("lapses", "state", True, 0.8),
+]
+
+
+@pytest.mark.parametrize(("problem", "is_small"), in_turn(PROBLEMS, [True, False], every=2))
+def test_fisher_information_is_that_of_finite_differences(problem, is_small, monkeypatch):
     """Products, slope and draws, against derivatives of log π that know nothing of planning."""
+    rule, on, features, discount = problem
     monkeypatch.setattr("manymotives.inference.fisher.suits", lambda environment: is_small)
     target, u = two_tasks(RULES[rule], on, features, discount)
     every, step, size = np.arange(2), 1e-5, target.num_coordinates

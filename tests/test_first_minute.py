@@ -147,9 +147,8 @@ def test_every_phase_of_a_fit_is_named_within_two_seconds(monkeypatch, capsys):
     """Each phase is made to last; it is to be named in shorter time than usually."""
     assert reporting.SOON + 2 * 0.25 < 2.0  # chains are asked four times a second how far they are
     monkeypatch.setattr(reporting, "SOON", 0.15)
-    slow = 0.8
 
-    def slowly(function):
+    def slowly(function, slow=0.8):
         def slowed(*arguments, **options):
             time.sleep(slow)
             return function(*arguments, **options)
@@ -159,10 +158,10 @@ def test_every_phase_of_a_fit_is_named_within_two_seconds(monkeypatch, capsys):
     monkeypatch.setattr(compilation, "is_compiled", lambda: False)
     monkeypatch.setattr(compilation, "compile_beside_sampler", slowly(compilation.compile_beside_sampler))
     monkeypatch.setattr(running, "largest_rhat", slowly(running.largest_rhat))
-    for name in ("begin", "advance"):
-        monkeypatch.setattr(MarkovChain, name, slowly(getattr(MarkovChain, name)))
+    monkeypatch.setattr(MarkovChain, "begin", slowly(MarkovChain.begin))
+    monkeypatch.setattr(MarkovChain, "advance", slowly(MarkovChain.advance, 0.2))  # of a phase, at least four times
     Run.posterior(made_up_run())  # compiled by now
-    method = mm.HMC(chains=2, draws=100, warmup=20, thin=1, max_rounds=2)
+    method = mm.HMC(chains=2, draws=200, warmup=20, thin=1, max_rounds=2)
     monkeypatch.setattr(Run, "posterior", slowly(Run.posterior))
     capsys.readouterr()
     mm.fit(KNOWN, CORRIDOR, DATA, method)
@@ -215,15 +214,21 @@ def test_hours_are_announced_with_what_to_do_instead():
     assert announcement(100.0, pairs) == "This will take about 2 min."
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)])
-def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def long_problem(tmp_path_factory):
     """300 states × 40 subjects × a reward for each state."""
+    folder = tmp_path_factory.mktemp("hours")
     field = mm.worlds.GridWorld((15, 20), slip=0.1, discount=0.95)
     rewards = np.random.default_rng(0).dirichlet(np.full(300, 0.1), size=40)
-    mm.simulate(field, rewards, mm.Softmax(50.0), steps=100, seed=0).to_frame().to_csv(tmp_path / "c.csv", index=False)
-    field.to_frame().to_csv(tmp_path / "e.csv", index=False)
+    mm.simulate(field, rewards, mm.Softmax(50.0), steps=100, seed=0).to_frame().to_csv(folder / "c.csv", index=False)
+    field.to_frame().to_csv(folder / "e.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, long_problem, monkeypatch):
     monkeypatch.setattr(MarkovChain, "advance", None)  # nothing is drawn
-    given = ["fit", str(tmp_path / "c.csv"), "--environment", str(tmp_path / "e.csv"), "--dry-run", *words]
+    given = ["fit", str(long_problem / "c.csv"), "--environment", str(long_problem / "e.csv"), "--dry-run", *words]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
     if words:

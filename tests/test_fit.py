@@ -15,7 +15,7 @@ from arviz_stats import mcse
 from scipy import special, stats
 
 import manymotives as mm
-from cases import in_turn
+from cases import in_step, in_turn
 from goodness_of_fit import SIGNIFICANCE
 from manymotives import families
 from manymotives.inference import sample
@@ -52,7 +52,7 @@ def demonstrations(environment=CHAIN, tasks=("ann", "bob"), steps=20, episodes=2
     )
 
 
-@pytest.mark.parametrize(("sharing", "reward", "method"), in_turn(SHARING, REWARDS, METHODS, every=9))
+@pytest.mark.parametrize(("sharing", "reward", "method"), in_step(SHARING, REWARDS, METHODS))
 def test_every_model_and_method_gives_a_whole_posterior(sharing, reward, method, tmp_path, monkeypatch):
     monkeypatch.setattr("manymotives.inference.empirical_bayes.ROUNDS", 3)  # what it returns, not how good it is
     monkeypatch.setattr("manymotives.inference.empirical_bayes.AVERAGED", 2)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import xarray as xr
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.planning import potentials
 from manymotives.posterior.canonical import in_unit_range
 from oracles import best_by_value_iteration, soft_by_value_iteration
@@ -103,9 +104,7 @@ def jacobian(environment, on, reward, soft):
     return np.array(columns).T.reshape(-1, reward.size)
 
 
-@pytest.mark.parametrize("soft", [False, True], ids=["softmax", "soft-optimal"])
-@pytest.mark.parametrize("on", ["state", "state_action"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "on", "soft"), in_turn(CASES, ["state", "state_action"], [False, True], every=2))
 def test_directions_are_the_null_space_of_policies(name, on, soft):
     """At a random reward. Central differences err by about step² = 1e-8 of the values, Q* by rounding over the step."""
     environment = CASES[name]

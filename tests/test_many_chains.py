@@ -60,7 +60,7 @@ def demonstrations(environment, tasks=("ann", "bob"), steps=20, seed=0):
     return mm.simulate(environment, rewards, mm.Softmax(3.0), steps=steps, seed=seed, tasks=list(tasks))
 
 
-@pytest.mark.parametrize("states", [1, 3, 8, 17, 18])
+@pytest.mark.parametrize("states", [1, 8, 17, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 18))])
 def test_inverses_two_columns_at_a_time(states):
     rng = np.random.default_rng(states)
     moves = 0.9999 * rng.dirichlet(np.full(states, 0.1), size=(states, 3))

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 import zoo_mixture as zoo
+from cases import in_turn
 from manymotives.cli import app
 from manymotives.inference import sample
 from places import TRIANGLE
@@ -59,6 +60,7 @@ def test_one_motive_is_a_pooled_model():
     check_equal(shared, pooled)
 
 
+@pytest.mark.long
 def test_all_apart_are_separate_tasks():
     apart = drawn(mm.Mixture(mm.DirichletProcess(1e9)), choices())
     assert (apart.mixture.motive.max(axis=2) == 2).mean() > 0.99
@@ -84,7 +86,7 @@ def test_permuting_tasks_permutes_the_answer():
 # ---- models at random, and edges ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [pytest.param(k, marks=[] if k < 3 else pytest.mark.long) for k in range(40)])
+@pytest.mark.parametrize("index", [pytest.param(k, marks=[] if k < 2 else pytest.mark.long) for k in range(40)])
 def test_the_log_density_of_draws_is_that_of_the_definition(index):
     one = zoo.specimen(SEED, index)
     found = zoo.problems_of(one, zoo.drawn(one, index, draws=5))
@@ -100,8 +102,7 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("edge", EDGES)
-@pytest.mark.parametrize("spread", [None, 1e-6])
+@pytest.mark.parametrize(("edge", "spread"), in_turn(EDGES, [None, 1e-6], every=2))
 def test_edges_have_finite_posteriors(edge, spread):
     posterior = mm.fit(model(mm.Mixture(spread=spread)), TRIANGLE, EDGES[edge](), QUICK, seed=0, progress=False)
     assert np.isfinite(posterior.rewards.values).all()

@@ -1,4 +1,4 @@
-"""Models at random (`zoo.py`): twenty of them by every method; what must be found; the oracle they are held against."""
+"""Models at random (`zoo.py`): some of them by every method; what must be found; the oracle they are held against."""
 
 from dataclasses import replace
 
@@ -45,35 +45,35 @@ OTHERS = [8, 13, 15, 18, 29, 31, 33, 38]
 
 @pytest.mark.parametrize(
     "index",
-    [pytest.param(n, marks=[] if k % 3 == 0 else pytest.mark.long) for k, n in enumerate(RAN_AWAY + OTHERS)],
+    [pytest.param(n, marks=[] if k % 9 == 0 else pytest.mark.long) for k, n in enumerate(RAN_AWAY + OTHERS)],
 )
 def test_every_method_on_a_model_at_random(index):
     record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
     assert not zoo.is_bad(record), zoo.described(record)
 
 
-@pytest.mark.parametrize("index", [124, *(pytest.param(n, marks=pytest.mark.long) for n in range(128, 200, 4))])
+@pytest.mark.parametrize("index", [pytest.param(n, marks=pytest.mark.long) for n in range(124, 200, 4)])
 def test_every_method_on_a_model_at_random_whose_discount_is_inferred(index):
     assert specimen(SEED, index).model.discount is not None
     record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
     assert not zoo.is_bad(record), zoo.described(record)
 
 
-@pytest.mark.parametrize("index", [249, *(pytest.param(n, marks=pytest.mark.long) for n in range(253, 329, 4))])
+@pytest.mark.parametrize("index", [pytest.param(n, marks=pytest.mark.long) for n in range(249, 329, 4)])
 def test_every_method_on_a_model_at_random_that_looks_some_steps_ahead(index):
     assert specimen(SEED, index).model.depth is not None
     record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR)
     assert not zoo.is_bad(record), zoo.described(record)
 
 
-@pytest.mark.parametrize("index", [17, *(pytest.param(n, marks=pytest.mark.long) for n in (2, *range(40, 70)))])
+@pytest.mark.parametrize("index", [pytest.param(n, marks=pytest.mark.long) for n in (17, 2, *range(40, 70))])
 def test_chains_around_a_laplace_approximation_on_a_model_at_random(index):
     size = SHORT if index < 40 else SHORT | {"chains": 4, "draws": 600, "thin": 2}
     record = zoo.examine(SEED, index, size, ("HMC", zoo.LAPLACE), suspicious=FAR)
     assert not zoo.is_bad(record), zoo.described(record)
 
 
-@pytest.mark.parametrize("index", [3, *(pytest.param(n, marks=pytest.mark.long) for n in range(200, 215))])
+@pytest.mark.parametrize("index", [pytest.param(n, marks=pytest.mark.long) for n in (3, *range(200, 215))])
 def test_two_environments_on_a_model_at_random(index):
     record = zoo.examine(SEED, index, SHORT, zoo.METHODS, suspicious=FAR, several=True)
     assert not zoo.is_bad(record), zoo.described(record)

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import manymotives as mm
-from cases import in_turn
+from cases import in_step
 from goodness_of_fit import SIGNIFICANCE
 from manymotives.inference import Progress, sample
 from places import HOUSE, TRIANGLE
@@ -44,7 +44,7 @@ def run(model, environment, counts, draws=500, seed=0):
 
 @pytest.mark.parametrize(
     ("reward", "sharing", "factorisation"),
-    in_turn(REWARDS, SHARING, ["reward_given_policy", "policy_given_reward"], every=3),
+    in_step(REWARDS, SHARING, ["reward_given_policy", "policy_given_reward"]),
 )
 def test_every_model_gives_a_whole_posterior(reward, sharing, factorisation, tmp_path):
     model = mm.PolicyOptimalityModel(REWARDS[reward], sharing=SHARING[sharing], factorisation=factorisation)

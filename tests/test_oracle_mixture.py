@@ -144,7 +144,7 @@ def test_hardly_any_spread_equals_none_and_one_task_knows_no_motive() -> None:
     assert np.exp(spread_nodes(0.5)[1]).sum() == pytest.approx(1.0, abs=1e-10)
 
 
-@pytest.mark.parametrize("spread", [None, 0.5])
+@pytest.mark.parametrize("spread", [None, pytest.param(0.5, marks=pytest.mark.long)])
 def test_without_choices_the_posterior_is_the_prior(spread: float | None) -> None:
     silent = mixture_examples.problem(0, tasks=4)
     found = posterior(replace(silent, counts=0 * silent.counts), Finite(3.0), spread)

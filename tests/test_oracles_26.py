@@ -162,6 +162,7 @@ def test_without_choices_the_exact_posterior_is_the_prior():
     )
 
 
+@pytest.mark.long
 def test_the_exact_posterior_converges():
     """Softmax, whose kink is the harder case."""
     arguments = ([environment(COUNTS[:2])], np.zeros((2, 0)), PRIOR, False)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import chromium
 import manymotives as mm
-from cases import in_turn
+from cases import in_step
 from manymotives.cli import app
 from test_report import NASTY, FakeScore
 
@@ -40,7 +40,7 @@ def pages(tmp_path_factory):
     posterior = mm.fit(mm.RewardPolicyModel(), FIELD, data, quick, seed=0, progress=False)
     reward = mm.GaussianReward(features=np.eye(9)[:, [0, 4, 8]], names=["corner <i>", "middle", "far away"])
     weighed = mm.fit(mm.RewardPolicyModel(reward), FIELD, data, quick, seed=0, progress=False)
-    brief = mm.HMC(chains=2, draws=15, warmup=15, max_rounds=1)
+    brief = mm.HMC(chains=2, draws=15, warmup=15, thin=1, max_rounds=1)
     model = mm.RewardPolicyModel(reward, mm.Softmax(5.0), mm.Mixture())
     shared = mm.fit(model, FIELD, data, brief, seed=0, progress=False)
     other = mm.fit(mm.PolicyOptimalityModel(), FIELD, data, mm.OptimalityMonteCarlo(draws=50), seed=0, progress=False)
@@ -74,7 +74,7 @@ def scored(folder):
 
 @pytest.mark.parametrize(
     ("name", "dark", "width"),
-    in_turn(["mrp", "mpo", "scored", "features", "mixture"], [False, True], [375, 1200], every=2),
+    in_step(["mrp", "mpo", "scored", "features", "mixture"], [False, True], [375, 1200]),
 )
 def test_the_page_is_quiet_alone_and_fits(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, dark=dark)

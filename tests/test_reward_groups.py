@@ -69,7 +69,9 @@ def test_three_samplers_agree():
         assert np.abs((mean - its_mean) / np.hypot(error, its_error)).max() < 4.5  # of 24 quantities
 
 
-@pytest.mark.parametrize("sharing", [mm.Hierarchical(), mm.Pooled(), mm.Separate()])
+@pytest.mark.parametrize(
+    "sharing", [mm.Hierarchical(), pytest.param(mm.Pooled(), marks=pytest.mark.long), mm.Separate()]
+)
 def test_results_have_groups_by_name_and_reload(sharing, tmp_path):
     reward = mm.GaussianReward(FEATURES, names=NAMES, groups=["where", "where", "sound"], residual=True)
     model, environment, demonstrations = a_problem(reward, sharing)

@@ -218,6 +218,7 @@ def test_compare_prints_the_table(runs, tmp_path):
     assert list(Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
 
 
+@pytest.mark.long
 def test_compare_speaks_to_machines(runs):
     options = ["--hold-out", "subjects", "--first", "0,1", "--beside", "counts", "--json"]
     shown = CliRunner().invoke(app, ["compare", str(runs / "mrp.nc"), str(runs / "rp.nc"), *options])

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import manymotives as mm
+from cases import in_turn
 from manymotives.cli import app
 from manymotives.plots.findings import model_names
 from manymotives.scoring import Score
@@ -197,7 +198,7 @@ def test_what_others_never_did_is_learnt_from_its_own_past():
 # ---- no leak --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("share", in_turn([0.3, 0.0, 0.7], every=3))
 def test_own_past_knows_nothing_of_the_choice_and_of_what_comes_later(share):
     """Another choice in some row, and other choices and states after it: up to that row all is the same to the bit."""
     data = with_gaps(demonstrations(tasks=3, episodes=3, steps=8))

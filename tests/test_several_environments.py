@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from arviz_stats import mcse
 
 import manymotives as mm
+from cases import in_turn
 from environments_examples import BOTH, LEFT, RIGHT, demonstrations_of, environment_from
 from environments_oracle import log_likelihood, random_counts, random_world
 from manymotives.data.environments import Environments
@@ -207,7 +208,7 @@ def test_two_environments_against_quadrature(method):
         assert abs(float(square.mean()) - variance[k]) < 4 * float(mcse(square.values, method="mean"))
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("prior", in_turn(PRIORS, every=3))
 def test_files_hold_several_environments(prior, tmp_path):
     demonstrations = mm.simulate(BOTH, [[1.0, 0.0, 1.0, 0.0]] * 2, mm.Softmax(2.0), steps=5, episodes=4)
     posterior = mm.fit(mm.RewardPolicyModel(PRIORS[prior]()), BOTH, demonstrations, SHORT, progress=False)

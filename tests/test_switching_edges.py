@@ -127,7 +127,8 @@ def test_the_last_draw_does_not_decide_how_motives_are_matched():
 # ---- models at random ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long  # short: the exact posteriors of test_switching_exact.py
+@pytest.mark.parametrize("index", [0, 1])
 def test_methods_on_a_model_at_random(index):
     record = zoo.examine(SEED, index, SHORT, ("HMC", "Gibbs"))
     assert not zoo.is_bad(record), zoo.described(record)
