@@ -43,6 +43,16 @@ def test_every_method_where_rewards_are_smooth(index, size):
     assert not zoo.is_bad(record), zoo.described(record)
 
 
+@pytest.mark.long
+def test_methods_are_as_far_apart_as_their_errors_say():
+    records = [zoo.examine(SEED, index, SIZE, METHODS, suspicious=FAR, smooth=True) for index in range(30, 42)]
+    assert not any(map(zoo.is_bad, records)), "\n".join(map(zoo.described, filter(zoo.is_bad, records)))
+    z = np.concatenate([np.array(pair["z"], float) for record in records for pair in record["pairs"].values()])
+    z = z[np.isfinite(z)]
+    assert len(z) > 1000
+    assert 0.85 < np.sqrt((z**2).mean()) < 1.15  # of one model they are correlated: as far as a hundred may be off
+
+
 def test_models_at_random_are_of_every_kind():
     """What this file is for is among the thirty."""
     some = [specimen(SEED, index, smooth=True) for index in range(30)]
