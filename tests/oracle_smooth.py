@@ -33,10 +33,10 @@ class Smooth:
     is_given: bool  # or else neighbours are those whom actions lead to
     is_sparse: bool = False
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         basis = "" if self.basis is None else f", {self.basis} eigenvectors"
         graph = ", graph given" if self.is_given else ""
-        return f"Smooth(scale={self.scale!r}, range={self.range!r}, mean={self.mean}{basis}{graph})"
+        return f"scale={self.scale!r}, range={self.range!r}, mean={self.mean}{basis}{graph}"
 
     @property
     def has_mean(self) -> bool:

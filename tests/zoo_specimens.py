@@ -47,7 +47,7 @@ class Specimen:
             f"{w}={p!r}" for w, p in zip(model.words[: 1 if model.is_dirichlet else 2], model.reward.parameters)
         )
         if model.smooth is not None:
-            reward, parameters = "", repr(model.smooth)
+            reward, parameters = "Smooth", str(model.smooth)
         features = "" if model.features is None else f", {model.features.shape[-1]} features"
         rule = "SoftOptimal" if model.foresees_errors else "Softmax"
         states, actions = self.world.available.shape
