@@ -40,6 +40,7 @@ PROBLEMS = (
 )
 LONGER = 10  # how many times as long the runs are that decide on a disagreement …
 MANY = 12  # … and how many of these there are where one of each still disagrees
+SLOWER = 5  # how many times as many sweeps Gibbs has between draws where rewards are smooth
 
 
 # ---- examination ---------------------------------------------------------------------------------------------
@@ -53,12 +54,13 @@ def examine(
     *,
     suspicious: float = LARGEST_Z,
     several: bool = False,
+    smooth: bool = False,
 ) -> dict[str, Any]:
     """Everything about one specimen, as what JSON can hold. Quantities with |z| > `suspicious` are looked at again.
 
-    `several`: of one in two environments.
+    `several`: of one in two environments; `smooth`: of one whose rewards are smooth over a graph.
     """
-    one = specimen(seed, index, gaussian=LAPLACE in methods, several=several)
+    one = specimen(seed, index, gaussian=LAPLACE in methods, several=several, smooth=smooth)
     record: dict[str, Any] = {"index": index, "model": str(one), "problems": {}, "pairs": {}, "seconds": {}}
     reach = log_reach(one.world, one.model, one.data, np.random.default_rng([seed, index, 1]))
     drawn: dict[str, dict[str, np.ndarray]] = {}
@@ -87,6 +89,8 @@ def examine(
 def _run(
     one: Specimen, name: str, size: dict[str, int], reach: float, seed: int
 ) -> tuple[Sampled | None, dict[str, str]]:
+    if name == "Gibbs" and one.model.smooth is not None:  # one weight after another, and all weights count everywhere
+        size = size | {"thin": SLOWER * size["thin"]}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from zoo_checks import Sampled
 from zoo_oracle import PARAMETERS, Distribution, Draws, Model, first_cells, rewards_of_pairs
@@ -23,8 +24,11 @@ def library_model(model: Model) -> Any:
         return getattr(mm, value.kind)(*map(prior, value.parameters))
 
     first, second = (*model.reward.parameters, None)[:2]
-    if model.is_dirichlet:
-        reward: Any = mm.DirichletReward(concentration=prior(first), on=model.on)
+    reward: Any
+    if model.smooth is not None:
+        reward = _smooth_reward(model.smooth, prior)
+    elif model.is_dirichlet:
+        reward = mm.DirichletReward(concentration=prior(first), on=model.on)
     elif model.reward.kind == "Beta":
         reward = mm.BetaReward(alpha=prior(first), beta=prior(second), on=model.on)
     else:
@@ -33,6 +37,15 @@ def library_model(model: Model) -> Any:
     choice = rule(inverse_temperature=prior(model.inverse_temperature), lapse=prior(model.lapse))
     ahead: Any = {"discount": prior(model.discount), "depth": model.depth}
     return mm.RewardPolicyModel(reward, choice, getattr(mm, model.sharing)(), **ahead)
+
+
+def _smooth_reward(smooth: Any, prior: Any) -> Any:
+    import manymotives as mm
+
+    graph = None
+    if smooth.is_given:
+        graph = sp.csr_array(smooth.weights) if smooth.is_sparse else smooth.weights
+    return mm.SmoothReward(prior(smooth.scale), prior(smooth.range), mean=smooth.mean, basis=smooth.basis, graph=graph)
 
 
 def library_method(name: str, chains: int, draws: int, warmup: int, thin: int) -> Any:
@@ -155,6 +168,13 @@ def taken_from(one: Specimen, posterior: Any) -> Sampled:
                 if name == "reward" and model.features is None:
                     values = values.reshape(*values.shape[:2], -1)[..., place]
                 hyperparameters[f"{name}_{word}"] = values
+    if model.smooth is not None:
+        for name in ("reward_mean", "reward_scale", "reward_range"):
+            if name in drawn:
+                hyperparameters[name] = block(name, *(("state",) if name == "reward_mean" else ()))
+        fields = [coordinates, *(hyperparameters[name] for name in hyperparameters if name == "reward_mean")]
+        if max(map(model.smooth.outside_span, fields)) > 1e-12:
+            raise AssertionError("rewards are not sums of the smoothest eigenvectors")
     discounts = None if model.discount is None else block("discount")
     likelihood = posterior.data["log_likelihood"].dataset["choices"].transpose("chain", "draw", "episode")
     return Sampled(

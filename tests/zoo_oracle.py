@@ -167,6 +167,7 @@ class Model:
     sharing: str
     discount: Any = None  # a Distribution, or None: the world's
     depth: int | None = None  # how many steps ahead tasks look; None: for ever
+    smooth: Any = None  # of `oracle_smooth`: what rewards of states are, instead of `reward`
 
     @property
     def is_dirichlet(self) -> bool:
@@ -275,7 +276,10 @@ def prior_draws(world: World, model: Model, num_tasks: int, size: int, rng: np.r
             given.append(np.broadcast_to(found, (size, tasks, *behind)))
         return draw(distribution.kind, given[0], given[-1], rng)
 
-    coordinates = of_tasks(model.reward, "reward", model.words, (count,))
+    if model.smooth is None:
+        coordinates = of_tasks(model.reward, "reward", model.words, (count,))
+    else:
+        coordinates = model.smooth.draw(size, tasks, groups, hyperparameters, rng)
     if model.is_dirichlet:
         coordinates = np.maximum(coordinates, np.finfo(float).tiny)
         coordinates = coordinates / coordinates.sum(axis=-1, keepdims=True)
@@ -327,7 +331,10 @@ def variables(model: Model, draws: Draws) -> list[Variable]:
             given.append(np.broadcast_to(hyper, values.shape))
         found.append(Variable(name, distribution.kind, values, given[0], given[-1]))
 
-    add("reward", model.reward, model.words, draws.coordinates)
+    if model.smooth is None:
+        add("reward", model.reward, model.words, draws.coordinates)
+    else:
+        found += model.smooth.variables(draws)
     for name, value, drawn in (
         ("inverse_temperature", model.inverse_temperature, draws.inverse_temperatures),
         ("lapse", model.lapse, draws.lapses),
@@ -346,6 +353,8 @@ def log_prior(model: Model, draws: Draws) -> tuple[np.ndarray, np.ndarray, np.nd
     """
     total, error = np.zeros(len(draws)), np.zeros(len(draws))
     concentrations = np.zeros((len(draws), 0))
+    if model.smooth is not None:  # its temperature and lapse are known
+        return (*model.smooth.log_prior(draws), concentrations)
     for variable in variables(model, draws):
         if variable.name == "reward" and model.is_dirichlet:
             alpha, share = variable.first, variable.values

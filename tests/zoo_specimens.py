@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from oracle_smooth import Smooth
 from zoo_checks import Data
 from zoo_oracle import Distribution, Draws, Model, World, num_coordinates, prior_draws, rewards_of_pairs
 
@@ -45,6 +46,8 @@ class Specimen:
         parameters = ", ".join(
             f"{w}={p!r}" for w, p in zip(model.words[: 1 if model.is_dirichlet else 2], model.reward.parameters)
         )
+        if model.smooth is not None:
+            reward, parameters = "Smooth", str(model.smooth)
         features = "" if model.features is None else f", {model.features.shape[-1]} features"
         rule = "SoftOptimal" if model.foresees_errors else "Softmax"
         states, actions = self.world.available.shape
@@ -58,21 +61,23 @@ class Specimen:
         )
 
 
-def specimen(seed: int, index: int, gaussian: bool = False, several: bool = False) -> Specimen:
+def specimen(seed: int, index: int, gaussian: bool = False, several: bool = False, smooth: bool = False) -> Specimen:
     """Number `index` of the zoo with this seed, or of its Gaussian rewards at a known temperature.
 
-    `several`: in two environments that have names of states in common.
+    `several`: in two environments that have names of states in common. `smooth`: rewards are smooth over a graph, the
+    temperature is known.
     """
-    rng = np.random.default_rng([seed, index])
-    world = _two_worlds(rng) if several else _world(rng)
-    model = _model(rng, world, gaussian)
+    rng = np.random.default_rng([seed, index, 3] if smooth else [seed, index])
+    world = _world_of_parts(rng) if smooth else _two_worlds(rng) if several else _world(rng)
+    model = _smooth_model(rng, world) if smooth else _model(rng, world, gaussian)
+    gaussian = gaussian or smooth
     if index >= FIRST_DISCOUNT and index % 4 == 0 and not gaussian:
         model = replace(model, discount=_discount(np.random.default_rng([seed, index, 1])))
     if index >= FIRST_DEPTH and index % 4 == 1 and not gaussian:
         of_depth = np.random.default_rng([seed, index, 2])
         discount = _discount(of_depth) if of_depth.random() < 0.4 else None
         model = replace(model, depth=int(of_depth.integers(1, 6)), discount=discount)
-    num_tasks = int(rng.integers(1, 7))
+    num_tasks = int(rng.integers(1, 6 if smooth else 7))
     spread = float(rng.choice(SPREADS))
     truth = _truth(rng, world, model, num_tasks, spread)
     log_policy, _ = world.log_policies(
@@ -85,7 +90,7 @@ def specimen(seed: int, index: int, gaussian: bool = False, several: bool = Fals
     )
     episodes: list[tuple[int, list[int], list[int]]] = []
     may_idle = num_tasks > 1 and model.sharing != "Separate"  # where nothing could be said of a task without choices
-    idle = int(rng.integers(num_tasks)) if may_idle and rng.random() < 0.1 else -1
+    idle = int(rng.integers(num_tasks)) if may_idle and rng.random() < (0.3 if smooth else 0.1) else -1
     for task in range(num_tasks):
         choices = 0 if task == idle else int(rng.choice(CHOICES))
         episodes += [(task, *steps) for steps in _episodes(rng, world, np.exp(log_policy[task]), choices)]
@@ -141,6 +146,45 @@ def _two_worlds(rng: np.random.Generator) -> World:
     return World(transitions, small[0].discount, available, names, sizes[0])
 
 
+def _world_of_parts(rng: np.random.Generator) -> World:
+    """3 to 7 states: one of the worlds above, or few ways from state to state; parts without a link, lonely states."""
+    while True:
+        kind = rng.choice(["few ways", "any", "two parts", "a lonely state"], p=[0.3, 0.4, 0.15, 0.15])
+        parts = [_few_ways(rng) if kind == "few ways" else _world(rng)]
+        if kind == "two parts":
+            parts.append(_world(rng))
+        elif kind == "a lonely state":  # nobody comes there or gets away; it may be terminal
+            parts.append(World(np.ones((1, 1, 1)), 0.5, np.array([[rng.random() < 0.7]])))
+        sizes, actions = [len(each.available) for each in parts], max(each.available.shape[1] for each in parts)
+        transitions, available = np.zeros((sum(sizes), actions, sum(sizes))), np.zeros((sum(sizes), actions), bool)
+        for each, begin in zip(parts, np.cumsum([0, *sizes])):
+            here = slice(begin, begin + len(each.available))
+            transitions[here, : each.available.shape[1], here] = each.transitions
+            available[here, : each.available.shape[1]] = each.available
+        world = World(transitions, parts[0].discount, available)
+        if 3 <= sum(sizes) <= 7 and not world.is_terminal.all() and _neighbours(world).any():
+            return world
+
+
+def _few_ways(rng: np.random.Generator) -> World:
+    """Every action leads to one or two states; to some states none may, and none away from some."""
+    states, actions = int(rng.integers(3, 8)), int(rng.integers(2, 4))
+    where = rng.integers(states, size=(states, actions, 2))
+    slip = float(rng.choice([0.0, 0.3]))
+    transitions = (1 - slip) * np.eye(states)[where[..., 0]] + slip * np.eye(states)[where[..., 1]]
+    available = rng.random((states, actions)) < 0.85
+    available[:, 0] |= rng.random(states) < 0.9
+    return World(transitions, float(rng.choice([0.5, 0.8, 0.9, 0.95])), available)
+
+
+def _neighbours(world: World) -> np.ndarray:
+    """[S, S] 1 between different states where some action leads from one to the other."""
+    leads = (world.transitions * world.available[:, :, None]).sum(axis=1) > 0
+    found = (leads | leads.T).astype(float)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
 # ---- models --------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +211,37 @@ def _model(rng: np.random.Generator, world: World, gaussian: bool) -> Model:
         inverse_temperature=float(rng.choice(TEMPERATURES)) if gaussian else _inverse_temperature(rng),
         lapse=float(rng.choice([0.0, 0.0, 0.1])) if gaussian else _lapse(rng),
         sharing=str(rng.choice(["Hierarchical", "Hierarchical", "Pooled", "Separate"])),
+    )
+
+
+def _smooth_model(rng: np.random.Generator, world: World) -> Model:
+    states, weights = len(world.available), _neighbours(world)
+    is_given = bool(rng.random() < 0.3)
+    if is_given:  # any weights; some links may be missing, some states linked to themselves, which does not count
+        weights = rng.gamma(1.0, float(rng.choice([0.1, 1.0])), size=(states, states)) * (rng.random((states, 1)) < 0.7)
+        weights = np.where(rng.random((states, states)) < 0.6, weights, 0.0)
+        weights[0, 1] += 0.5
+        weights = weights + weights.T
+    sharing = str(rng.choice(["Hierarchical", "Hierarchical", "Pooled", "Separate"]))
+    smooth = Smooth(
+        scale=_positive(rng, 1.0),
+        range=_positive(rng, float(rng.choice([1.0, 4.0]))),
+        mean=None if rng.random() < 0.6 else 0,
+        is_hierarchical=sharing == "Hierarchical",
+        basis=int(rng.integers(1, states)) if rng.random() < 0.3 else None,
+        weights=weights,
+        is_given=is_given,
+        is_sparse=bool(rng.random() < 0.5),
+    )
+    return Model(
+        reward=Distribution("Normal", (0.0, 1.0)),  # of no consequence
+        on="state",
+        features=None,
+        foresees_errors=bool(rng.random() < 0.5),
+        inverse_temperature=float(rng.choice(TEMPERATURES)),
+        lapse=float(rng.choice([0.0, 0.0, 0.1])),
+        sharing=sharing,
+        smooth=smooth,
     )
 
 
