@@ -50,8 +50,8 @@ class EmpiricalBayes(Recorded):
 
     This is an approximation, and the result carries a warning that says so. It is fast if motives switch, where chains
     take minutes, and for few weights; with a free reward for each state `HMC` is usually as fast, and exact. It leaves
-    out the uncertainty about the population, and approximates posteriors that are skewed, such as those of small rewards,
-    by normal distributions in their coordinates.
+    out the uncertainty about the population, and approximates posteriors that are skewed, such as those of small
+    rewards, by normal distributions in their coordinates.
 
     Parameters
     ----------

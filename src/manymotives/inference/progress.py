@@ -158,6 +158,7 @@ class Report:
     speaks: bool = False  # whether a long run is announced in words
     announced: float | None = None  # seconds that a long run was said to take in all
     is_measured: bool = False  # whether that was measured, or need not be corrected
+    first: tuple[float, int] | None = None  # when the first pieces were done, and how many, if no forecast was known
     first_draws: int | None = None  # per chain, that the outlook is about, if there may be more
     names_phases: bool = True  # whether phases are named by lines where there is no bar
     phases: dict[str, float] = field(default_factory=dict)  # when each was first seen, or is to be named again
@@ -200,9 +201,12 @@ class Report:
         """
         total = self._total
         made = self.before + done - self.begun
-        is_measured = made > (FEW * total if math.isfinite(seconds_each) else 0)
+        if not math.isfinite(seconds_each) and made > 0 and self.first is None:
+            self.first = time.monotonic(), made  # what the first pieces compile is no part of a rate
+        since, earlier = self.first or (self.begin, 0)
+        is_measured = made > earlier + (FEW * total if math.isfinite(seconds_each) else 0)
         if is_measured:  # what comes before the first takes its time
-            seconds_each = (time.monotonic() - self.begin) / made
+            seconds_each = (time.monotonic() - since) / (made - earlier)
         left = (total - self.before - done) * seconds_each
         if not left > 0:
             return ""
