@@ -55,6 +55,7 @@ def recording_of(page: Path) -> list[Output] | None:
 def recorded(page: Path, position: int) -> Iterator[None]:
     """Around the run of the block that starts at a position in the text of its page; blocks run in their order."""
     import matplotlib.pyplot as plt
+    import pandas as pd
 
     text = page.read_text(encoding="utf-8")
     folder, number = _folder(page), len(BLOCK.findall(text[:position]))
@@ -62,7 +63,8 @@ def recorded(page: Path, position: int) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     before, printed = set(plt.get_fignums()), io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    wide = pd.option_context("display.width", 130, "display.max_columns", 20)  # pages scroll; "..." hides estimates
+    with contextlib.redirect_stdout(printed), wide:
         yield
     (folder / f"{number}.txt").write_text(printed.getvalue(), encoding="utf-8")
     for place, figure in enumerate(sorted(set(plt.get_fignums()) - before)):

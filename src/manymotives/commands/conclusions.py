@@ -17,6 +17,7 @@ from manymotives.posterior.effects import has_effects
 from manymotives.posterior.estimates import has_estimate
 
 MOST = 10  # lines on subjects, or on effects
+UNCERTAIN = 4  # effects of uncertain sign that are listed
 
 
 def found_and_said(posterior: Posterior) -> tuple[dict[str, Any], list[str]]:
@@ -70,6 +71,9 @@ def _clear_effects(posterior: Posterior) -> tuple[list[dict[str, Any]], list[str
         records.append({"term": str(row["term"]), "on": effect_target(row), **numbers})
         interval = f"95 % interval {row['lower']:.2f} to {row['upper']:.2f}"
         lines.append(f"  effect of {row['term']} on {effect_target(row)}: {row['mean']:+.2f} ({interval})")
+    for _, row in table[~is_clear][:UNCERTAIN].iterrows():
+        interval = f"{row['mean']:+.2f} (95 % interval {row['lower']:.2f} to {row['upper']:.2f})"
+        lines.append(f"  effect of {row['term']} on {effect_target(row)} of uncertain sign: {interval}")
     names = np.array([re.sub(r"\[[^]]*\]", "", str(term)) for term in table["term"]])
     clear = set(names[is_clear.to_numpy()])
     lines += [f"  no effect of {name} is clear" for name in dict.fromkeys(names.tolist()) if name not in clear]

@@ -20,7 +20,7 @@ from manymotives.posterior import Posterior
 from manymotives.posterior.feature_weights import population_draws, prior_weights
 
 POPULATION_MEAN = "population mean"
-DRAWS = 1000
+DRAWS = 4000
 COMPARED = 100  # tasks compared with each other, those with the most choices
 
 

@@ -252,12 +252,15 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
         for cell in np.flatnonzero(stacked.values > NEAR_ZERO):
             label = stacked["cell"].values[cell] if near.dims else ()
             named = ", ".join(str(part) for part in (label if isinstance(label, tuple) else (label,)))
-            alike.append(what or (f"the reward of {named!r}" if named else "rewards"))
+            of = "the weight of" if "weight" in drawn else "the reward of"
+            alike.append(what or (f"{of} {named!r}" if named else "rewards"))
             largest = max(largest, float(upper[cell]))
     if not alike:
         return ()
+    beyond = ", beyond what covariates explain" if "reward_effect" in drawn or "weight_effect" in drawn else ""
     return (
-        f"the data do not show whether subjects differ in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}: "
+        f"the data do not show whether subjects differ in {', '.join(alike[:8])}{', …' if len(alike) > 8 else ''}"
+        f"{beyond}: "
         f"their standard deviation{'s' if len(alike) > 1 else ''} in the population may be nearly zero, or up to "
         f"{largest:.2g} (95 % quantile).",
     )

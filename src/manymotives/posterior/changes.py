@@ -157,6 +157,7 @@ def _amounts(
                     )
                 pairs[pair] += amount
             elif (column := _feature(posterior, place, key)) is not None:
+                parts[-1] = f"{amount:+g} to the weight of {quoted(key)}"
                 made_of = features_in_place(posterior, place, features)[:, column]
                 if on == "state":
                     states += amount * made_of

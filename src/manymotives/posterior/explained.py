@@ -35,7 +35,7 @@ class Explained:
         """
         return effects_table(self, level, equivalence)
 
-    def predict_at(self, covariates: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+    def predict_at(self, covariates: Any, *, level: float = 0.95, draws: int = 4000) -> pd.DataFrame:
         """What the typical task of the population wants, does and attains at the covariates in each row of a table.
 
         The typical task lies at the mean of the population plus the effects of these covariates; members of levels,
@@ -60,7 +60,7 @@ class Explained:
         """
         return predicted_table(self, covariates, level, draws)
 
-    def contrast(self, one: Any, other: Any, *, level: float = 0.95, draws: int = 1000) -> pd.DataFrame:
+    def contrast(self, one: Any, other: Any, *, level: float = 0.95, draws: int = 4000) -> pd.DataFrame:
         """The difference that covariates make: `one` minus `other`, with intervals and the probability of the sign.
 
         The quantities are those of `predict_at`; covariates that are not named keep each task's own value, and
