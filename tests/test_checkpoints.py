@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
-from manymotives.fitting.checkpoints import _presses, earlier_run, fit_in_blocks, identity_of, is_unfinished
+from manymotives.fitting.checkpoints import earlier_run, fit_in_blocks, identity_of, is_unfinished
+from manymotives.fitting.ctrl_c import presses
 from manymotives.fitting.run import Run
 from manymotives.inference import InParts
 from manymotives.inference.progress import Report
@@ -213,7 +214,7 @@ def test_ctrl_c_where_nothing_can_be_raised_is_noted_and_not_reported(monkeypatc
     def stumble():
         raise ValueError("something else")
 
-    with _presses() as pressed:
+    with presses() as pressed:
         Closing(lambda: signal.raise_signal(signal.SIGINT))
         assert pressed.is_set()
         assert reported == []

@@ -1,7 +1,9 @@
 """A default fit ends when its criteria hold, says what it does, is honest about size, and is not lost at its end."""
 
 import json
+import signal
 import time
+from contextlib import suppress
 
 import arviz_stats
 import numpy as np
@@ -75,6 +77,21 @@ def test_a_default_fit_stops_at_a_look_when_its_criteria_hold_and_blocks_stop_at
     assert resumed.warnings == found.warnings
     again = fit_in_blocks(Run(KNOWN, CORRIDOR, DATA, seed=1), path, resume=True, progress=False)
     assert again.rewards.sizes["draw"] == made  # it had ended
+
+
+def test_ctrl_c_at_the_end_of_a_block_stops_a_fit(monkeypatch):
+    """There it stops no chain, because all have made their draws."""
+    advance = Run.advance
+
+    def advanced(run, draws, progress):
+        advance(run, draws, progress)
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Run, "advance", advanced)
+    found = mm.fit(KNOWN, CORRIDOR, DATA, mm.HMC(chains=2, max_rounds=20), seed=1, progress=False)
+    assert found.rewards.sizes["draw"] == Run(KNOWN, CORRIDOR, DATA, mm.HMC(chains=2)).looks.points[0]
+    assert any("interrupted" in warning for warning in found.warnings)
 
 
 def test_ctrl_c_saves_what_was_drawn_before_the_block_that_it_stopped(tmp_path, monkeypatch):

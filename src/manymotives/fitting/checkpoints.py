@@ -8,12 +8,8 @@ the same result.
 
 import hashlib
 import json
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from manymotives.errors import InputError
+from manymotives.fitting.ctrl_c import presses
 from manymotives.fitting.fit import load
 from manymotives.fitting.run import LABELLING, Run
 from manymotives.inference import InParts, MonteCarlo, NestedMonteCarlo, Progress
@@ -68,7 +65,7 @@ def fit_in_blocks(
     done = run.made
     begun = run.pieces(done) if done else 0
     clock = _Clock(every)
-    with _presses() as pressed, shown.of(begun, "draws") as whole:
+    with presses() as pressed, shown.of(begun, "draws") as whole:
         bar = InParts(whole, begun)
         while True:
             wanted = looks.after(done)
@@ -122,36 +119,6 @@ class _Clock:
     @property
     def is_due(self) -> bool:
         return time.monotonic() - self.since >= self.every
-
-
-@contextmanager
-def _presses() -> Iterator[threading.Event]:
-    """Whether Ctrl-C was pressed: whoever makes a block may catch it, and have the block's draws nonetheless.
-
-    So may Python itself, where nothing can be raised (while it collects garbage, say): it is then noted all the same,
-    and Python's report of it would only alarm.
-    """
-    pressed = threading.Event()
-    usual, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield pressed
-        return
-
-    def note(number: int, frame: Any) -> Any:
-        pressed.set()
-        return usual(number, frame)
-
-    def report_others(lost: Any) -> None:
-        if lost.exc_type is not KeyboardInterrupt:
-            report(lost)
-
-    signal.signal(signal.SIGINT, note)
-    sys.unraisablehook = report_others
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        sys.unraisablehook = report
 
 
 def earlier_run(path: Path, identity: dict[str, str]) -> Posterior | None:

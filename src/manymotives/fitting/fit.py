@@ -10,6 +10,7 @@ from manymotives.data.belief import DynamicsBelief
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
+from manymotives.fitting.ctrl_c import presses
 from manymotives.fitting.run import LABELLING, Run, methods_for
 from manymotives.inference import InParts, Method, Progress, import_methods
 from manymotives.inference.diagnostics import Mixing
@@ -85,7 +86,7 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
     How well they have mixed, if that is what it ended with; none where the run was stopped.
     """
     looks, made = run.looks, 0
-    with progress.of(0, "draws") as whole:
+    with presses() as pressed, progress.of(0, "draws") as whole:
         bar = InParts(whole)
         while run.can_go_on and made < looks.last:
             following = looks.after(made)
@@ -96,6 +97,8 @@ def _until_mixed(run: Run, progress: Progress) -> Mixing | None:
                 if not run.can_go_on or made == looks.last:
                     return None
                 mixed = run.mixed_so_far(bar)
+                if pressed.is_set():  # too late to stop the block
+                    raise KeyboardInterrupt
             except KeyboardInterrupt:
                 if run.draws is None:
                     raise
