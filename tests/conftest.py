@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -53,3 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     parts = [subprocess.Popen([sys.executable, root / "compile_first.py", part]) for part in ("hmc", "others")]
     for part in parts:
         part.wait()
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    """Pyplot keeps figures until somebody closes them, and warns of more than twenty."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

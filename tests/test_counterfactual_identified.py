@@ -223,14 +223,15 @@ def test_features_restrict_what_can_be_hidden():
     features = np.random.default_rng(2).normal(size=(5, 3, 2))
     model = mm.RewardPolicyModel(mm.GaussianReward(features=features, on="state_action"), mm.Softmax(2.0))
     posterior = fitted(PLACE, model, choices_in(PLACE, on="state_action"))
-    assert posterior.counterfactual(environment=CHANGED).identified is True  # two weights, both shown
-    assert posterior.counterfactual(environment=CHANGED).value_identified is True
+    found = posterior.counterfactual(environment=CHANGED, features=features)
+    assert found.identified is True  # two weights, both shown
+    assert found.value_identified is True
     other = features.copy()
     other[..., 1] = 1.0
     hidden = np.concatenate([features[..., :1], np.ones((5, 3, 1))], axis=2)  # a constant, which nothing shows
     model = mm.RewardPolicyModel(mm.GaussianReward(features=hidden, on="state_action"), mm.Softmax(2.0))
     posterior = fitted(PLACE, model, choices_in(PLACE, on="state_action"))
-    assert posterior.counterfactual(environment=CHANGED).identified is True
+    assert posterior.counterfactual(environment=CHANGED, features=hidden).identified is True
     assert posterior.counterfactual(environment=CHANGED, features=features).identified is False
     residual = mm.RewardPolicyModel(
         mm.GaussianReward(features=np.random.default_rng(2).normal(size=(5, 2)), residual=0.5), mm.Softmax(2.0)
