@@ -242,7 +242,7 @@ def long_problem(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)])
+@pytest.mark.parametrize("words", [(), pytest.param(("--json",), marks=pytest.mark.long)])
 def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, long_problem, monkeypatch):
     monkeypatch.setattr(MarkovChain, "advance", None)  # nothing is drawn
     given = ["fit", str(long_problem / "c.csv"), "--environment", str(long_problem / "e.csv"), "--dry-run", *words]
