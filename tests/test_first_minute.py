@@ -89,7 +89,11 @@ def test_ctrl_c_at_the_end_of_a_block_stops_a_fit(monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Run, "advance", advanced)
-    found = mm.fit(KNOWN, CORRIDOR, DATA, mm.HMC(chains=2, max_rounds=20), seed=1, progress=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    try:
+        found = mm.fit(KNOWN, CORRIDOR, DATA, mm.HMC(chains=2, max_rounds=20), seed=1, progress=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert found.rewards.sizes["draw"] == Run(KNOWN, CORRIDOR, DATA, mm.HMC(chains=2)).looks.points[0]
     assert any("interrupted" in warning for warning in found.warnings)
 
