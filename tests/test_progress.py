@@ -90,6 +90,11 @@ def test_what_was_measured_replaces_the_forecast(capsys):
     assert "features" not in capsys.readouterr().err  # two minutes need no advice
 
 
+def test_chains_that_are_past_their_warm_up_are_not_more_than_done():
+    with Progress(False).of(1000, "draws") as report:
+        assert report.outlook(300, 0.5, until=200) == "100% done, about 0 s left"
+
+
 def test_short_runs_silent_ones_and_unknown_ones_say_nothing(capsys):
     with Progress().of(10, "draws") as report:
         assert report.outlook(0, 0.5) == "0% done, about 5 s left"

@@ -222,8 +222,8 @@ class Report:
                 faster = "faster" if whole < self.announced else "slower"
                 _print(self.bar.console, f"It is {faster} than expected: about {in_words(left)} left.")
         if until is not None:
-            total, left = until, (until - self.before - done) * seconds_each
-        return f"{(self.before + done) / total:.0%} done, about {in_words(left)} left"
+            total, left = until, (until - self.before - done) * seconds_each  # some chains may be further than that
+        return f"{min(1.0, (self.before + done) / total):.0%} done, about {in_words(max(0.0, left))} left"
 
 
 def announcement(seconds: float, advice: str = "", first_draws: int | None = None) -> str:
