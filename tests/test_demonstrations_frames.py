@@ -242,3 +242,12 @@ def test_a_long_table_is_read_and_counted_quickly():
     assert moves == size - 1000
     assert demonstrations.num_episodes == 1000
     assert min(seconds) < 1.5
+
+
+def test_a_column_of_episodes_that_was_not_named_is_warned_of():
+    """Without it, all rows of a task are one episode."""
+    frame = pd.DataFrame({"task": "a", "episode": [0, 0, 1], "state": ["x", "y", "x"], "action": "go"})
+    merged = mm.Demonstrations.from_frame(frame)
+    assert merged.num_episodes == 1
+    assert merged.warnings[-1].startswith("the table has a column 'episode' that was not used")
+    assert not mm.Demonstrations.from_frame(frame, episode="episode").warnings

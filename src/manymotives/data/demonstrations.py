@@ -14,7 +14,7 @@ from manymotives.data.environment import Environment
 from manymotives.data.environments import Environments
 from manymotives.data.labels import Label, checked_labels, indices_of, sorted_labels
 from manymotives.data.lists import table_of_lists
-from manymotives.data.steps import NONE, check_choices, distinct_pairs, linked_steps, ordered_steps
+from manymotives.data.steps import NONE, about_unused, check_choices, distinct_pairs, linked_steps, ordered_steps
 from manymotives.data.tables import Backend, Column, column_name, columns_of, frame_of
 from manymotives.data.union_rows import (
     columns_present,
@@ -167,13 +167,7 @@ class Demonstrations:
         columns = {word: column_name(column) for word, column in wanted.items() if column}
         steps = linked_steps(rows, tasks=tasks, episodes=episodes, states=states, columns=columns)
         demonstrations = cls(tasks=tasks, states=states, actions=actions, episodes=episodes, **steps._asdict())
-        unused = [word for word in ("episode", "step") if wanted[word] is None and word in present]
-        told = tuple(
-            f"the table has a column {word!r} that was not used; pass {word}={word!r} if it "
-            f"{'distinguishes the episodes of a task' if word == 'episode' else 'orders the rows of an episode'}."
-            for word in unused
-        )
-        demonstrations = replace(demonstrations, warnings=(*demonstrations.warnings, *told))
+        demonstrations = replace(demonstrations, warnings=demonstrations.warnings + about_unused(present, wanted))
         return demonstrations if known is None else demonstrations._with_impossible_moves(known)
 
     @classmethod

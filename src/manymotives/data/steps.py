@@ -1,7 +1,7 @@
 """A table of steps in, in any order; checked, sorted and linked steps out, each knowing what came next."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -190,3 +190,13 @@ def distinct_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, n
         (first.astype(np.int64) + 1) * size + second + 1, return_inverse=True
     )  # as one number: fast
     return np.stack(np.divmod(keys, size), axis=1) - 1, where.ravel()
+
+
+def about_unused(present: Collection[Any], wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """A warning for each column whose name says that it orders steps, if it was not asked for."""
+    uses = {"episode": "distinguishes the episodes of a task", "step": "orders the rows of an episode"}
+    return tuple(
+        f"the table has a column {word!r} that was not used; pass {word}={word!r} if it {use}."
+        for word, use in uses.items()
+        if wanted[word] is None and word in present
+    )
