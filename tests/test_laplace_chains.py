@@ -12,7 +12,7 @@ import manymotives as mm
 from manymotives.inference.fisher import FisherInformation
 from manymotives.inference.mcmc import laplace_chains
 from manymotives.inference.mcmc.laplace_adaptation import summed
-from manymotives.inference.mcmc.laplace_reference import Quadratic, Reference, quadratic_at
+from manymotives.inference.mcmc.laplace_reference import Quadratic, Reference, quadratic_at, shrunk_covariance
 from manymotives.inference.progress import Progress
 
 RNG = np.random.default_rng(0)
@@ -75,6 +75,34 @@ def test_reference_against_dense_matrices() -> None:
                 reference.power(x, exponent)[m], turn @ (values**exponent * (turn.T @ x[m])), rtol=1e-9, atol=1e-12
             )
         np.testing.assert_allclose(reference.log_determinant[m], -0.5 * np.log(values).sum(), rtol=1e-9)
+
+
+def test_correction_by_draws() -> None:
+    """Draws under another quadratic in the same directions lead to its Λ and c, but for sampling error."""
+    assumed, mean, scale = some_quadratic()
+    turn = np.eye(4) + 0.4 * np.random.default_rng(5).standard_normal((2, 4, 4))
+    true = Quadratic(np.matmul(turn, assumed.rows), assumed.slope + 0.5 * assumed.rows.sum(axis=1))
+    reference, rng, count = Reference.of(true, mean, scale), np.random.default_rng(4), 4_000
+    drawn = [reference.centre + reference.power(rng.standard_normal(mean.shape), -0.5) for _ in range(count)]
+    found = assumed.corrected([(mean, scale, z) for z in drawn])
+    for m in range(2):
+        (right, centre), (precision, its_centre) = (dense(each, mean, scale, m) for each in (true, found))
+        ratios = np.linalg.eigvals(np.linalg.solve(right, precision)).real
+        # sampled eigenvalues deviate by 2 √(4 / n); from twice that on they are told from 1, n being half the draws
+        assert np.abs(np.log(ratios)).max() < 3 * 2 * np.sqrt(4 / (count / 2))
+        away = its_centre - centre
+        assert away @ right @ away < 5**2 * 6 / count
+
+
+def test_covariance_of_few_draws_is_nearly_that_of_independent_variables() -> None:
+    """Thirty variables, a hundred draws: one direction of variance 9 is found, and nothing else is made of noise."""
+    rng = np.random.default_rng(6)
+    direction = np.full(30, 30**-0.5)
+    draws = rng.standard_normal((100, 30))
+    draws += 2.0 * (draws @ direction)[:, None] * direction
+    values, axes = np.linalg.eigh(shrunk_covariance(draws))
+    assert 4.0 < values[-1] < 16.0 and abs(axes[:, -1] @ direction) > 0.9
+    assert 0.5 < values[0] and values[-2] < 2.0
 
 
 def test_slope_of_the_evidence_in_scales() -> None:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 FIRST_STEP, LARGEST_STEP = 0.3, 1.3
 ADAPTATIONS = 25  # of step sizes
-CURVATURE_AT = (0.04, 0.1, 0.2, 0.35, 0.55, 0.8)  # of warm-up: where the approximation is made anew, …
+CURVATURE_AT = (0.04, 0.1, 0.2, 0.35, 0.5)  # of warm-up: where the approximation is made anew, …
 FORGOTTEN = 2  # … of which the first do not stay in its average
+CORRECTED_AT = (0.6, 0.8)  # where it is corrected by draws …
+CORRECTED_FROM = 0.25  # … from here on
 ACCEPTANCE = 0.85  # of trajectories …
 SINGLE_ACCEPTANCE = 0.6  # … and of those that only their end is planned for
 LEARNT_FROM = 0.15  # of warm-up: from there on shared scales are proposed around where they were, …
@@ -61,7 +63,7 @@ def first_tuning(chain: "LaplaceChain") -> LaplaceTuning:
 
 def warm_up(chain: "LaplaceChain", warmup: int, thin: int, stop: threading.Event) -> None:
     """So many draws, after which all tuning is fixed."""
-    begin, block, made = 0, 0, 0
+    begin, block, made, corrected = 0, 0, 0, 0
     while begin < warmup and not stop.is_set():
         count = min(max(1, warmup // ADAPTATIONS), warmup - begin)
         acceptance, tried = chain.acceptance_counts(), count * thin
@@ -78,6 +80,9 @@ def warm_up(chain: "LaplaceChain", warmup: int, thin: int, stop: threading.Event
         while made < len(CURVATURE_AT) and begin >= CURVATURE_AT[made] * warmup:
             made += 1
             approximate(chain, 1.0 / max(1, made - FORGOTTEN + 1))
+        while corrected < len(CORRECTED_AT) and begin >= CORRECTED_AT[corrected] * warmup:
+            corrected += 1
+            correct(chain, chain.passed[int(CORRECTED_FROM * begin) :])
         if len(chain.shared) and begin >= LEARNT_FROM * warmup:
             _learn_shared(chain, np.stack(chain.seen[begin // 3 :]))
 
@@ -89,12 +94,23 @@ def approximate(chain: "LaplaceChain", share: float) -> None:
     if share < 1.0:
         new = Quadratic(chain.tuning.rows, chain.tuning.slope).averaged(new, share, scale)
     chain.tuning = chain.tuning._replace(rows=new.rows, slope=new.slope)
-    new = new.trimmed
-    chain.reference = Reference.of(new, mean, scale)
+    _moves_around(chain, new.trimmed)
+
+
+def correct(chain: "LaplaceChain", passed: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """The quadratic by states that the chain has passed, each as h of populations and z of tasks."""
+    found = Quadratic(chain.tuning.rows, chain.tuning.slope).corrected([(*chain.parameters(h), z) for h, z in passed])
+    chain.tuning = chain.tuning._replace(rows=found.rows, slope=found.slope)
+    _moves_around(chain, found.trimmed)
+
+
+def _moves_around(chain: "LaplaceChain", quadratic: Quadratic) -> None:
+    """What moves need of a quadratic."""
+    chain.reference = Reference.of(quadratic, *chain.parameters())
     if len(chain.single):
-        _expect_single(chain, new)
+        _expect_single(chain, quadratic)
     if len(chain.means):
-        _expect_means(chain, new)
+        _expect_means(chain, quadratic)
 
 
 def _expect_means(chain: "LaplaceChain", quadratic: Quadratic) -> None:

@@ -43,11 +43,16 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-LONGEST_ANGLE = 2.8  # of a trajectory; after π/2 a draw would be independent of where it began, were φ zero
+SHORTEST_ANGLE, LONGEST_ANGLE = 1.0, 2.8  # of a trajectory; after π/2 a draw is independent of its start, were φ zero
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
-WALKS = 2  # proposals of shared scales, in each sweep
-NEAR, FAR = 0.25, 0.7  # share of their proposals with an angle below this; at π/2 they do not depend on the state
+WALKS = 3  # proposals of shared scales, in each sweep
+NEAR, FAR, FARTHEST = (
+    0.25,
+    0.7,
+    2.4,
+)  # share of their proposals with an angle below FAR, others up to FARTHEST; at π/2 a
+# proposal does not depend on the state, and beyond it is on the other side of the centre
 FEW_SHARED = 6  # hyperparameters beside means that are proposed together; more: each from its conditional distribution
 SINGLE_STEPS = 6  # of a trajectory of single scales: no step of it is planned for
 
@@ -88,6 +93,7 @@ class LaplaceChain(MarkovChain):
         self.shared: np.ndarray = others[: len(others) if is_few else 0]
         self.single: np.ndarray = others[len(self.shared) :]
         self.seen: list[np.ndarray] = []  # z of shared scales, in warm-up
+        self.passed: list[tuple[np.ndarray, np.ndarray]] = []  # h of populations and z of tasks, in warm-up
         self.reference: Reference
         self.workspace: Any
 
@@ -203,6 +209,7 @@ class LaplaceChain(MarkovChain):
                 self._sweep(acceptance)
             if not self.is_warm:
                 self.seen.append(self.state.hyper_z[:, self.shared])
+                self.passed.append((self.state.hyper.copy(), self.state.task_z.copy()))
             drawn.tasks[n], drawn.hyper[n], drawn.log_likelihood[n] = (
                 self.state.tasks,
                 self.state.hyper,
@@ -289,7 +296,7 @@ class LaplaceChain(MarkovChain):
         """Scales that coordinates share, of every population, whose tasks keep their y."""
         tuning, here = self.tuning, self.state.hyper_z[:, self.shared]
         is_near = self.rng.random((len(here), 1)) < NEAR
-        angle = self.rng.uniform(np.where(is_near, 0.05, FAR), np.where(is_near, FAR, 0.5 * np.pi))
+        angle = self.rng.uniform(np.where(is_near, 0.05, FAR), np.where(is_near, FAR, FARTHEST))
         before = np.stack([_solved(f, x) for f, x in zip(tuning.shared_factor, here - tuning.shared_centre)])
         after = np.cos(angle) * before + np.sin(angle) * self.rng.standard_normal(before.shape)
         hyper_z = self.state.hyper_z.copy()
@@ -344,8 +351,8 @@ class LaplaceChain(MarkovChain):
 
     def _steps(self, step_size: np.ndarray) -> int:
         """How many steps a trajectory has: drawn, or it might return to its start."""
-        longest = max(1, round(LONGEST_ANGLE / float(np.median(step_size))))
-        return 1 + int(self.rng.random() * longest)
+        fewest, most = (max(1, round(angle / float(np.median(step_size)))) for angle in (SHORTEST_ANGLE, LONGEST_ANGLE))
+        return int(self.rng.integers(fewest, most + 1))
 
     # ---- warm-up ---------------------------------------------------------------------------------------------
 
@@ -361,7 +368,7 @@ class LaplaceChain(MarkovChain):
             self._evaluate(self.state.hyper_z, share * self.state.task_z)
             taken.append(time.perf_counter() - begin)
         each = min(taken)
-        steps = 0.5 * LONGEST_ANGLE / FIRST_STEP
+        steps = 0.5 * (SHORTEST_ANGLE + LONGEST_ANGLE) / FIRST_STEP
         return thin * each * (steps * (2 if len(self.means) else 1) + 2 * WALKS * bool(len(self.shared)))
 
     def acceptance_counts(self) -> AcceptanceCounts:
