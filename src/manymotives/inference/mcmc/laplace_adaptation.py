@@ -89,7 +89,7 @@ def warm_up(chain: "LaplaceChain", warmup: int, thin: int, stop: threading.Event
 
 def approximate(chain: "LaplaceChain", share: float) -> None:
     """The quadratic at the chain's state into the average, with this share; and what follows from it."""
-    mean, scale = chain.parameters()
+    _, scale = chain.parameters()
     new = quadratic_at(chain.target, chain.state.tasks, scale)
     if share < 1.0:
         new = Quadratic(chain.tuning.rows, chain.tuning.slope).averaged(new, share, scale)
