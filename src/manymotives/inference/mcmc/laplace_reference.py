@@ -77,12 +77,12 @@ class Quadratic(NamedTuple):
         return _times(self.rows, np.matmul(self.rows, x[:, :, None])[:, :, 0])
 
     def by_scale(self, mean: Coordinates, scale: Coordinates) -> Coordinates:
-        """∂/∂b of log ∫ exp(βᵀ u − ½ |W u|²) p(u | a, b) du: (E z² − 1) / b, as in a step of EM."""
+        """∂/∂b of log ∫ exp(βᵀ u − ½ |W u|²) p(u | a, b) du: (E z² − 1) / b, as in a step of EM; 0 where b is."""
         rows = self.rows * scale[:, None]
         told = np.linalg.solve(np.eye(rows.shape[1]) + np.matmul(rows, rows.transpose(0, 2, 1)), rows)
-        right = scale * (self.slope - self.information(mean))
-        centre = right - _times(rows, np.matmul(told, right[:, :, None])[:, :, 0])
-        return (centre**2 - (rows * told).sum(axis=1)) / scale
+        left = self.slope - self.information(mean)
+        by_scale = left - _times(self.rows, np.matmul(told, (scale * left)[:, :, None])[:, :, 0])  # c / b
+        return scale * by_scale**2 - (self.rows * told).sum(axis=1)
 
 
 def most_rows(target: Target) -> int:
