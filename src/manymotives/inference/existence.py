@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from manymotives.errors import InputError, listed, quoted
-from manymotives.inference.laplace import likelihood_shape, prior_shape
+from manymotives.inference.laplace import Planned, likelihood_shape, prior_shape
 from manymotives.inference.maximisation import Chart, Maximum, Objective
 from manymotives.models import Target
 from manymotives.models.rewards import LINEAR, NORMALISED
@@ -37,10 +37,12 @@ def chart_of(
     start: Float[np.ndarray, "M D"],
     parameters: Float[np.ndarray, "M D 2"] | None,
     held: Sequence[int] = (),
+    planned: Planned | None = None,
 ) -> tuple[Chart, Float[np.ndarray, "P M F F"]]:
     """Free directions of each task in units of log-odds, and the Fisher information along them at some points.
 
-    `parameters` of the prior where it counts; `held`: coordinates that are not free.
+    `parameters` of the prior where it counts; `held`: coordinates that are not free; `planned`: as in
+    `likelihood_shape`.
     """
     rng, every = np.random.default_rng(0), np.arange(target.num_tasks)
     choices = np.maximum(decisions(target), 1.0)[:, None]
@@ -49,7 +51,8 @@ def chart_of(
 
     def informations(points: np.ndarray) -> np.ndarray:
         flat = points.reshape(-1, size)
-        return likelihood_shape(target, flat, np.tile(every, len(points)))[1].reshape(len(points), -1, size, size)
+        found = likelihood_shape(target, flat, np.tile(every, len(points)), planned)[1]
+        return found.reshape(len(points), -1, size, size)
 
     def units(information: np.ndarray) -> np.ndarray:
         """[M, D] by how much log-odds of a choice change with each coordinate, as root mean square."""

@@ -9,6 +9,7 @@ dℓ = (1 − γ) c K_π x, with x = Q − ρ on pairs, as if that were a reward
 n terms, by as many backups: each step has a policy of its own.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from manymotives.models import Target
 from manymotives.planning.compiled import suits
 from manymotives.planning.finite_horizon import backups
 from manymotives.planning.sparse import systems_of
+from manymotives.planning.verbs import Plan
+
+Planned = Callable[[np.ndarray, np.ndarray], Plan]  # at coordinates [M, D] of tasks [M]
 
 STEPS = 60
 HALVINGS = 8
@@ -154,22 +158,26 @@ def _mass_factor(information: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D 
 
 
 def likelihood_shape(
-    target: Target, u: Float[np.ndarray, "M D"], owner: Int[np.ndarray, " M"]
+    target: Target, u: Float[np.ndarray, "M D"], owner: Int[np.ndarray, " M"], planned: Planned | None = None
 ) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M D D"]]:
-    """Slope and Fisher information of the log likelihoods of tasks `owner`."""
+    """Slope and Fisher information of the log likelihoods of tasks `owner`.
+
+    `planned`: what finds action values and best actions at some u of these tasks; the planner of `mm.plan` if None.
+    """
     per_task = target.environment.num_states * target.environment.num_actions * u.shape[1]
     at_once = max(1, BATCH // per_task)
-    found = [_shape_of(target, u[k : k + at_once], owner[k : k + at_once]) for k in range(0, len(u), at_once)]
+    parts = [slice(k, k + at_once) for k in range(0, len(u), at_once)]
+    found = [_shape_of(target, u[part], owner[part], planned or target.planned) for part in parts]
     slopes, informations = zip(*found)
     return np.concatenate(slopes), np.concatenate(informations)
 
 
-def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shape_of(target: Target, u: np.ndarray, owner: np.ndarray, planned: Planned) -> tuple[np.ndarray, np.ndarray]:
     """The same for some tasks, whose numbers are `owner`."""
     environment, layout = target.environment, target.layout
     temperature, lapse = target.felt_temperatures(u, owner), target.lapses(u, owner)
     rewards, counts = target.rewards(u), target.counts[owner]
-    found = target.planned(u, owner)
+    found = planned(u, owner)
     exists = np.isfinite(found.q)
     above = np.where(exists, found.q - found.q.max(axis=-1, keepdims=True), 0.0)
     weight = np.where(exists, np.exp(temperature[:, None, None] * above), 0.0)

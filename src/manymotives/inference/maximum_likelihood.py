@@ -127,7 +127,7 @@ def estimated(method: MaximumLikelihood, target: Target, seed: int, draws: int, 
     parameters = None if is_likelihood else np.array(_prior_parameters(target))
     check_choices(target)
     middle = middle_of(target, is_likelihood)
-    chart, information = chart_of(target, middle, parameters)
+    chart, information = chart_of(target, middle, parameters, planned=evaluation.planned)
     if is_likelihood:
         check_identified(target, chart, information)
     objective = Objective(target, parameters, evaluation)

@@ -59,6 +59,7 @@ class EpisodeCounts:
         """[N, episodes] from log π of the rows [N, V, A]."""
         found = np.zeros((len(log_policies), self.num_episodes))
         if len(self.first):
-            terms = self.times * log_policies[:, self.row, self.action]
+            flat = self.row * log_policies.shape[2] + self.action
+            terms = self.times * np.take(log_policies.reshape(len(log_policies), -1), flat, axis=1)
             found[:, self.episode] = np.add.reduceat(terms, self.first, axis=1)
         return found

@@ -325,6 +325,8 @@ def log_choice_probabilities(q: np.ndarray, temperature: np.ndarray, lapse: np.n
     above = np.where(exists, above, -np.inf)
     intended = above - np.log(np.exp(above).sum(axis=-1, keepdims=True))
     share = lapse[..., None, None]
+    if not share.any():
+        return np.minimum(intended, 0.0)
     with np.errstate(divide="ignore"):
         blind = np.where(exists, np.log(share / exists.sum(axis=-1, keepdims=True)), -np.inf)
         return np.minimum(np.logaddexp(np.log1p(-share) + intended, blind), 0.0)  # not above it by rounding

@@ -13,6 +13,7 @@ from manymotives.inference.mcmc.density import Workspace, density_workspace, log
 from manymotives.inference.mcmc.state import Data
 from manymotives.models import Target
 from manymotives.models.target import FIXED
+from manymotives.planning.verbs import Plan
 from manymotives.planning.warm_start import World, world_of
 
 LANES = 16  # rows are planned for in blocks of so many
@@ -54,6 +55,21 @@ class Evaluation:
             workspace.plans.q[:n],
             workspace.plans.actions[:n],
         )
+
+    def planned(self, u: np.ndarray, tasks: np.ndarray) -> Plan:
+        """What is best at u [N, D] of these tasks [N]."""
+        blocks: list[Plan] = []
+        for k in range(0, len(u), LANES):
+            part = slice(k, k + LANES)
+            self(u[part], self.target.counts[tasks[part]], tasks[part])
+            plans, n = self._workspaces[LANES][2].plans, len(u[part])
+            found = (plans.q, plans.value, plans.actions, plans.residual, np.isfinite(plans.residual), plans.solves)
+            blocks.append(Plan(*(each[:n].copy() for each in found)))
+        q, value, actions, residual, converged, solves, _ = (
+            None if each[0] is None else np.concatenate(each) for each in zip(*blocks)
+        )
+        soft = self.target.felt_temperatures(u, tasks) if self.layout.is_soft else None
+        return Plan(q, value, actions, residual, converged, solves, soft)
 
     def _workspace(self, size: int) -> tuple[World, Data, Workspace]:
         """For so many rows."""
