@@ -234,13 +234,13 @@ class LaplaceChain(MarkovChain):
     def _move_tasks(self, acceptance: AcceptanceCounts) -> None:
         """A trajectory of every task given its population."""
         state, reference, scale = self.state, self.reference, self.reference.scale
-        step = self.tuning.task_step_size[:, None]
+        count, step = self._steps(self.tuning.task_step_size)
         y = reference.power(state.task_z - reference.centre, 0.5)
         momentum = self.rng.standard_normal(y.shape)
         z = state.task_z
         energy = 0.5 * (momentum**2).sum(axis=1) - (state.log_likelihood - 0.5 * (z**2).sum(axis=1))
         kick = y + reference.power(scale * state.likelihood_gradient - z, -0.5)
-        for _ in range(self._steps(self.tuning.task_step_size)):
+        for _ in range(count):
             momentum = momentum + 0.5 * step * kick
             y, momentum = _rotated(y, momentum, step)
             z = reference.centre + reference.power(y, -0.5)
@@ -255,7 +255,7 @@ class LaplaceChain(MarkovChain):
     def _move_means(self, acceptance: AcceptanceCounts) -> None:
         """A trajectory of the means of every population, whose tasks keep their y."""
         state, tuning, means = self.state, self.tuning, self.means
-        step = tuning.mean_step_size[:, None]
+        count, step = self._steps(tuning.mean_step_size)
         reference, quadratic, scale = self.reference, self.quadratic, self.reference.scale
         kept = reference.power(state.task_z - reference.centre, 0.5)  # y of tasks
         away = reference.power(kept, -0.5)
@@ -276,7 +276,7 @@ class LaplaceChain(MarkovChain):
             self.hyper_density + self.by_group(state.log_likelihood - 0.5 * (z**2).sum(axis=1))
         )
         kick = y + _turned(tuning.mean_factor, slope(h, z, state.likelihood_gradient))
-        for _ in range(self._steps(tuning.mean_step_size)):
+        for _ in range(count):
             momentum = momentum + 0.5 * step * kick
             y, momentum = _rotated(y, momentum, step)
             h = tuning.mean_centre + np.matmul(tuning.mean_factor, y[:, :, None])[:, :, 0]
@@ -349,10 +349,14 @@ class LaplaceChain(MarkovChain):
         )
         return chance
 
-    def _steps(self, step_size: np.ndarray) -> int:
-        """How many steps a trajectory has: drawn, or it might return to its start."""
-        fewest, most = (max(1, round(angle / float(np.median(step_size)))) for angle in (SHORTEST_ANGLE, LONGEST_ANGLE))
-        return int(self.rng.integers(fewest, most + 1))
+    def _steps(self, step_size: np.ndarray) -> tuple[int, np.ndarray]:
+        """How many steps a trajectory has, and of which size [N, 1] each: its angle is drawn, or it might return to its start.
+
+        Nothing turns further than that angle: beyond π squares would be where they were.
+        """
+        angle = self.rng.uniform(SHORTEST_ANGLE, LONGEST_ANGLE)
+        count = max(1, round(angle / float(np.median(step_size))))
+        return count, np.minimum(step_size, angle / count)[:, None]
 
     # ---- warm-up ---------------------------------------------------------------------------------------------
 
