@@ -20,6 +20,8 @@ from manymotives.models import Model
 from manymotives.posterior import Posterior
 from manymotives.posterior.labelling.checks import check_groups, check_stored
 from manymotives.posterior.labelling.common import stored_belief, stored_environment
+from manymotives.posterior.labelling.drawn_rewards import with_computed
+from manymotives.posterior.reward_policy import RewardPolicyPosterior
 
 WITHOUT_CHECKSUM = (
     "this run was read from a file without a checksum, as written by version 0.1, so damage to the file cannot "
@@ -132,6 +134,8 @@ def load(path: str | os.PathLike[str]) -> Posterior:
             raise InputError(f"it was made by a method that cannot fit a {type(model).__name__}")
         environment = stored_environment(data)
         posterior = Posterior.kind_of(model)(data, model, environment, stored_belief(data, environment))
+        if isinstance(posterior, RewardPolicyPosterior):
+            with_computed(posterior)
         check_stored(posterior)
     except Exception as error:  # a file can hold anything, and fail anywhere
         raise unreadable(path, error) from None

@@ -27,6 +27,7 @@ from manymotives.posterior.by_name import are_by_name, by_name
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
+from manymotives.posterior.labelling.drawn_rewards import without_computed
 from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
 from manymotives.posterior.summary import Summary, summary_table
@@ -113,7 +114,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
     @cached_property
     def mean_reward(self) -> xr.DataArray:
         """The posterior mean reward of each task (task, state[, action])."""
-        return self._for_each_task(self.data["posterior"].dataset["reward"].mean(("chain", "draw")))
+        return self._for_each_task(self.data["posterior"].dataset["reward"].mean(("chain", "draw")).compute())
 
     @property
     def has_features(self) -> bool:
@@ -355,7 +356,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
             Where to write the file; an existing file is replaced.
         """
         with whole_file(path) as temporary:
-            write_tree(self.data, temporary, compressed(self.data))
+            write_tree(without_computed(self.data), temporary, compressed(self.data))
 
     def __repr__(self) -> str:
         drawn = self.data["posterior"].dataset

@@ -350,9 +350,9 @@ class LaplaceChain(MarkovChain):
         return chance
 
     def _steps(self, step_size: np.ndarray) -> tuple[int, np.ndarray]:
-        """How many steps a trajectory has, and of which size [N, 1] each: its angle is drawn, or it might return to its start.
+        """How many steps a trajectory has, and how large they are [N, 1].
 
-        Nothing turns further than that angle: beyond π squares would be where they were.
+        Its angle is drawn, or it might return to its start. Nothing turns further: at π, squares are where they were.
         """
         angle = self.rng.uniform(SHORTEST_ANGLE, LONGEST_ANGLE)
         count = max(1, round(angle / float(np.median(step_size))))

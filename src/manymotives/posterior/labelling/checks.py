@@ -10,6 +10,7 @@ from manymotives.errors import InputError
 from manymotives.posterior.archive import GROUP, unpacked_state
 from manymotives.posterior.common import Posterior
 from manymotives.posterior.labelling.common import coordinate_of
+from manymotives.posterior.labelling.drawn_rewards import is_computed
 
 TEXTS = ("manymotives_version", "model", "method", "warnings", "tasks", "states", "actions")  # attributes of the root
 GROUPS = ("posterior", "prior", "log_likelihood", "sample_stats", "observed_data", "constant_data", "sampler")
@@ -84,6 +85,8 @@ def _check_variable(values: xr.DataArray, where: str, dims: Dims, sizes: dict[st
             raise InputError(f"{where!r} has {size} entries along {dim!r}")
     if values.dtype.kind not in "iuf":
         raise InputError(f"{where!r} has no numbers")
+    if is_computed(values):  # from weights, which are in the file
+        return
     array = values.values
     if dims[-2:] == ("state", "action"):
         array = array[..., available]

@@ -21,6 +21,7 @@ from manymotives.posterior.labelling.common import (
     stored_constants,
     tree_of,
 )
+from manymotives.posterior.labelling.drawn_rewards import cells_of, drawn_rewards
 from manymotives.posterior.labelling.effects import labelled_effects, without_effects
 from manymotives.posterior.labelling.mixture import labelled_mixture, prior_numbers, prior_spread
 
@@ -148,7 +149,7 @@ def labelled_variables(
 
     `for_tasks`: with a task axis; without it there is one of everything.
     """
-    made: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    made: Variables = {}
     for_groups = target.num_groups > 1 or (for_tasks and model.is_separate)
     for variables, has_axis in (
         (task_variables(target, tasks), for_tasks),
@@ -195,21 +196,13 @@ def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, An
     return found.merge(labelled_effects(target, effects, drawn, found))
 
 
-Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]  # name: (dims behind chain, draw and whose they are, values)
-
-
-def cells_of(target: Target) -> tuple[str, ...]:
-    """What rewards lie on."""
-    return ("state",) if target.on == "state" else ("state", "action")
+Variables = dict[str, tuple[tuple[str, ...], Any]]  # name: (dims behind chain, draw and whose they are, values)
 
 
 def task_variables(target: Target, tasks: np.ndarray) -> Variables:
     """Rewards, weights and further parameters [chain, draw, M, ...] from coordinates u [chain, draw, M, D]."""
     layout, owner = target.layout, np.arange(target.num_tasks)
-    reward = target.rewards(tasks)
-    if target.on == "state_action":
-        reward = np.where(target.environment.available, reward, np.nan)
-    made: Variables = {"reward": (cells_of(target), reward)}
+    made: Variables = {"reward": (cells_of(target), drawn_rewards(target, tasks))}
     if target.num_weights:
         made["weight"] = (("feature",), tasks[..., : target.num_weights])
     if layout.temperature >= 0:
