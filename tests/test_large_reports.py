@@ -15,6 +15,7 @@ from manymotives.errors import InputError
 from manymotives.findings.sample import sample_of
 from manymotives.posterior.tables import contrasts_of
 from manymotives.reporting.layout import by_state, layout_of
+from manymotives.scoring.contenders import contenders_of, is_slow
 
 SIDE = 50
 
@@ -30,7 +31,7 @@ def posterior():
     weights = np.array([[2.0, -1.0, 0.0], [0.0, 2.0, -1.0]])
     data = mm.simulate(env, weights @ features.T, mm.Softmax(1.0), steps=40, seed=0)
     model = mm.RewardPolicyModel(mm.GaussianReward(features, names=["left", "right", "below"]))
-    made = mm.fit(model, env, data, mm.MonteCarlo(draws=8), progress=False)
+    made = mm.fit(model, env, data, mm.MonteCarlo(draws=20), progress=False)
     drawn = made.data["posterior"].to_dataset()
     near = weights + 0.1 * np.random.default_rng(0).normal(size=drawn["weight"].shape)
     groups = {name: node.to_dataset() for name, node in made.data.children.items()}
@@ -116,10 +117,10 @@ def test_contrasts_of_too_many_are_refused_before_they_are_counted_out():
 
 def test_plans_in_blocks_are_the_plans(posterior):
     told = []
-    sample = sample_of(posterior, 8, on_planned=told.append)
+    sample = sample_of(posterior, 20, on_planned=told.append)
     whole = posterior.planned(sample.rewards, slice(None))
     np.testing.assert_array_equal(sample.plan.actions, whole.actions)
-    assert told == [4, 8]
+    assert told == [16, 20]
 
 
 def test_pictures_show_the_states_that_matter(posterior):
@@ -132,3 +133,15 @@ def test_pictures_show_the_states_that_matter(posterior):
     assert "40 most visited of 2,500" in mm.plots.policies(posterior).get_ylabel()
     mm.plots.maps(posterior.environment, {"mean": posterior.mean_reward}, posterior.tasks)
     plt.close("all")
+
+
+def test_mpo_is_left_out_of_scores_where_it_would_take_hours_unless_it_is_named(posterior):
+    environment, reward = posterior.environment, posterior.model.reward
+    data = mm.simulate(environment, posterior.mean_reward.values[:1], mm.Softmax(1.0), steps=5, episodes=2, seed=0)
+    few = mm.MonteCarlo(draws=2)
+    found = mm.score(posterior.model, environment, data, few, hold_out=("episodes", 2), progress=False)
+    assert "MRP" in found.table["model"].tolist()
+    assert "MPO" not in found.table["model"].tolist()
+    assert any("MPO: left out" in warning for warning in found.warnings)
+    asked = is_slow(contenders_of(mm.PolicyOptimalityModel(reward), None, [])[0][0], environment, "MPO")
+    assert not asked

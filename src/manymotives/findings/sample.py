@@ -16,7 +16,7 @@ from manymotives.posterior import Posterior, SwitchingPosterior
 
 FEWEST, MOST = 40, 200  # draws
 P = TypeVar("P", bound=Posterior)
-LARGE, BLOCK = 500, 4  # states, beyond which draws are planned for a few at a time, so that one sees it move
+LARGE, BLOCK = 500, 16  # states, beyond which draws are planned for a few at a time, so that one sees it move
 WORK = 8e8  # tasks × states² × draws: half a minute of planning
 
 

@@ -259,13 +259,13 @@ class RewardPolicyPosterior(Explained, Posterior):
         soft = temperature if self.model.choice.is_soft else None
         own = flat(self.discounts) if self.model.infers_discount else None
         total = np.zeros((*reward.shape[1 : reward.ndim - self._reward_axes], *self.environment.available.shape))
-        size = 64 if self.environment.num_states <= 500 else 4  # a bar should move
+        size = 64 if self.environment.num_states <= 500 else 16  # a bar should move
         with (progress or Progress(False)).of(len(reward), "draws") as report:
             for begin in range(0, len(reward), size):
                 part = slice(begin, begin + size)
                 which = slice(every * begin, every * (begin + size), every)
                 some = (None if each is None else each[part] for each in (soft, own))
-                q = self.planned(reward.values[part], which, *some).q
+                q = self.planned(reward.isel(sample=part).values, which, *some).q
                 total += np.exp(log_choice_probabilities(q, temperature[part], lapse[part])).sum(axis=0)
                 report.update(min(begin + size, len(reward)), "plans")
         policy = total / len(reward)

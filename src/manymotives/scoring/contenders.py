@@ -24,6 +24,7 @@ from manymotives.posterior import PolicyOptimalityPosterior, Posterior, RewardPo
 TEMPERATURES = np.logspace(-2, 4, 61)  # tried for MPO, in units of what the average choice is worth
 QUICK_MPO = OptimalityMonteCarlo(draws=200)  # more policies take longer and change nothing in its predictions
 AT_A_TIME = 4_000_000  # numbers
+MANY_STATES = 2_000  # where MPO's plans take more than minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,12 @@ def contenders_of(model: Any, method: Any, beside: Any) -> tuple[tuple[Contender
         raise InputError('two models would have the same name. Name them: score({"one": …, "other": …}, …).')
     order = ["RP", "RP, each alone", "MRP", "MRP, covariates", "MPO"]
     return tuple(sorted(everyone, key=lambda each: order.index(each.name) if each.name in order else 9)), asked[0].name
+
+
+def is_slow(contender: Contender, environment: Environment, asked: str) -> bool:
+    """Whether a contender nobody asked about would take much longer than all the others."""
+    is_many = environment.num_states > MANY_STATES
+    return is_many and contender.name != asked and isinstance(contender.model, PolicyOptimalityModel)
 
 
 def _named(things: Any, method: Any) -> list[Contender]:

@@ -18,7 +18,7 @@ from manymotives.models import Model
 from manymotives.posterior import Posterior
 from manymotives.posterior.archive import plain_labels
 from manymotives.scoring.basis import Basis, basis_warnings, choices_digest, num_alternatives
-from manymotives.scoring.contenders import Contender, contenders_of
+from manymotives.scoring.contenders import Contender, contenders_of, is_slow
 from manymotives.scoring.mixture import check_mixture
 from manymotives.scoring.own_past import can_use_own_past
 from manymotives.scoring.predictions import switches
@@ -76,9 +76,10 @@ def score(
         "tasks".
     beside
         Other models to compare with. If None, those of the pooled model (RP), the hierarchical model (MRP) and the
-        policy–optimality model (MPO) that are not given as `model`, with the same prior of rewards. With [], only
-        counts. If motives switch in a model, the table always includes a hidden Markov model with as many free
-        policies, which shows whether motives or switching alone explain the prediction.
+        policy–optimality model (MPO) that are not given as `model`, with the same prior of rewards; without MPO above
+        2 000 states, where it would take hours. With [], only counts. If motives switch in a model, the table always
+        includes a hidden Markov model with as many free policies, which shows whether motives or switching alone
+        explain the prediction.
     seed
         Seed of the folds and of the fits.
     executor
@@ -109,6 +110,8 @@ def score(
         contenders, asked = contenders_of(model, None, () if beside is None else beside)
     dynamics, demonstrations = _shared_data(contenders, environment, demonstrations)
     environment = known_part(dynamics)
+    left_out = tuple(each for each in contenders if beside is None and is_slow(each, environment, asked))
+    contenders = tuple(each for each in contenders if each not in left_out)
     if not refits and any(each.posterior is None for each in contenders):
         raise InputError('method="psis" reweights posteriors. Give posteriors, not models.')
     for each in contenders:
@@ -132,6 +135,11 @@ def score(
         splits, warnings = by_episodes(demonstrations, folds, seed)
     else:
         splits, warnings = by_each_episode(demonstrations), ()
+    if left_out:
+        warnings += (
+            f"{', '.join(each.name for each in left_out)}: left out, because it would plan for thousands of rewards in "
+            f"{environment.num_states:,} states. To score it all the same, name it in beside=….",
+        )
     warnings += _twin_warnings(contenders, environment, demonstrations)
     if unadapted:
         warnings += (
