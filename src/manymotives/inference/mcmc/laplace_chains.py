@@ -47,12 +47,9 @@ SHORTEST_ANGLE, LONGEST_ANGLE = 1.0, 2.8  # of a trajectory; after π/2 a draw i
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 3  # proposals of shared scales, in each sweep
-NEAR, FAR, FARTHEST = (
-    0.25,
-    0.7,
-    2.4,
-)  # share of their proposals with an angle below FAR, others up to FARTHEST; at π/2 a
-# proposal does not depend on the state, and beyond it is on the other side of the centre
+# A share NEAR of their proposals has an angle below FAR, the others one from there to FARTHEST; at π/2 a proposal does
+# not depend on the state, and beyond it is on the other side of the centre.
+NEAR, FAR, FARTHEST = 0.25, 0.7, 2.4
 FEW_SHARED = 6  # hyperparameters beside means that are proposed together; more: each from its conditional distribution
 SINGLE_STEPS = 6  # of a trajectory of single scales: no step of it is planned for
 
