@@ -38,12 +38,15 @@ docs: $(STAMP)
 	$(BIN)/python -m website.outputs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+# with bytecode: both workers and the processes that tests start would compile a hundred modules each
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 test-times: $(STAMP)
 	mkdir -p build
-	-$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --junitxml build/tests.xml
+	-$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --junitxml build/tests.xml
 	$(BIN)/python tests/times_by_file.py build/tests.xml
 
 # branch coverage of src, as a page in build/coverage/html; loops count as covered by tests that run them as plain Python, slowly

@@ -4,11 +4,12 @@ Two workers that find nothing compiled would both compile all of it, each for it
 """
 
 import sys
+import time
 
 import numpy as np
 
 import manymotives as mm
-from manymotives.fitting.compilation import compile_beside_sampler, compile_sampler
+from manymotives.fitting.compilation import LONGEST, compile_beside_sampler, compile_sampler, is_compiled
 
 SHORT = {"chains": 1, "draws": 5, "warmup": 20, "thin": 1}
 METHODS = {
@@ -40,16 +41,24 @@ def main(part: str) -> None:
             mm.optimality.ExponentialOptimality(1.0),
         )
         mm.fit(model, environment, demonstrations, mm.OptimalityMonteCarlo(draws=10), seed=0, progress=False)
+    else:
+        wait_for_sampler()
     for method in METHODS[part]:
         mm.fit(mm.RewardPolicyModel(), environment, demonstrations, method, seed=0, progress=False)
-    if part == "others":
-        switching = mm.RewardPolicyModel(sharing=mm.Pooled(), switching=mm.Switching(2))
-        posterior = mm.fit(switching, environment, demonstrations, mm.Metropolis(**SHORT), seed=0, progress=False)
-        for kind in ("filtered", "smoothed"):
-            posterior.motives(kind=kind)
     if part == "hmc":
         belief = mm.DynamicsBelief.from_demonstrations(demonstrations, discount=0.9)
         mm.fit(mm.RewardPolicyModel(), belief, demonstrations, METHODS[part][0], seed=0, progress=False)
+        switching = mm.RewardPolicyModel(sharing=mm.Pooled(), switching=mm.Switching(2))
+        posterior = mm.fit(switching, environment, demonstrations, METHODS[part][0], seed=0, progress=False)
+        for kind in ("filtered", "smoothed"):
+            posterior.motives(kind=kind)
+
+
+def wait_for_sampler() -> None:
+    """Until the other process has compiled it: `mm.fit` would compile it once more."""
+    until = time.monotonic() + LONGEST
+    while not is_compiled() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import xarray as xr
 import manymotives as mm
 from cases import in_turn
 from manymotives.fitting.fit import method_of
+from manymotives.io.netcdf import read_tree, write_tree
 from manymotives.io.records import record_of
 from manymotives.posterior.archive import packed_state, unpacked_state
 
@@ -121,6 +122,32 @@ def test_where_a_sampler_stands_comes_back_to_the_bit(tmp_path):
             assert found[name].shape == values.shape
             assert found[name].tobytes() == values.tobytes()
     assert unpacked_state(packed_state({})) == {}
+
+
+def test_trees_of_any_kind_come_back_and_other_programs_read_the_same(tmp_path):
+    words, times = np.array(["", "größer", "\U0001f600"]), np.array(["2020-01-01", "2021-02-03"], "datetime64[ns]")
+    columns = {"words": ("c", words), "flags": ("c", words != ""), "odd": ("c", [np.nan, -0.0, np.inf])}
+    none = {"none": (("r", "c"), np.empty((0, 3))), "text": ((), "one"), "small": ("c", np.arange(3, dtype=np.uint8))}
+    coordinates = {"c": ["a", "b", "c"], "number": ("c", [1, 2, 3]), "t": times}
+    groups = {
+        "/": xr.Dataset(attrs={"word": "ü", "number": 3, "empty": ""}),
+        "/full": xr.Dataset(columns | none, coordinates, {"note": "x"}),
+        "/empty": xr.Dataset({"words": ("q", np.array([], dtype=str))}),
+    }
+    tree = xr.DataTree.from_dict(groups)
+    packed = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+    write_tree(tree, tmp_path / "tree.nc", {"/full": {"small": packed, "none": packed}})
+    found, has_checksum = read_tree(tmp_path / "tree.nc")
+    assert has_checksum
+    assert found.identical(tree)
+    with xr.open_datatree(tmp_path / "tree.nc", engine="h5netcdf") as stored:
+        assert stored.load().equals(tree)
+        for name, given in tree["full"].dataset.variables.items():
+            assert found["full"].dataset[name].dtype == stored["full"].dataset[name].dtype == given.dtype
+    with pytest.raises(ValueError, match="'x' is a dimension, and a variable with others"):
+        write_tree(
+            xr.DataTree.from_dict({"/a": xr.Dataset({"x": ("a", [1]), "y": ("x", [1, 2])})}), tmp_path / "odd.nc", {}
+        )
 
 
 # ---- files that are not as they were written ------------------------------------------------------------------

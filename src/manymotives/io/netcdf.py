@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
+from manymotives.io.hdf5 import is_only_a_dimension, read_groups, write_groups
 
 MARK = b"manymotives checksum"
 ATTRIBUTE = "checksum"  # of the root: that the file has one
@@ -30,7 +31,6 @@ MOST_OBJECTS, MOST_ATTRIBUTES = 2_000, 200  # ours have about a hundred, and ten
 HEAP = b"GCOL\x01\0\0\0"  # how a collection of texts begins
 ENTRY = struct.Struct("<H6xQ")  # in it, before each text: its number, and how long it is
 VLEN_BYTES = 16  # an entry of text in a file: its length, and where it is
-ONLY_A_DIMENSION = b"This is a netCDF dimension but not a netCDF variable."  # a name and a length: nothing is read
 FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
 NUMBERS = {h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM}
 
@@ -39,11 +39,11 @@ class _Refused(Exception):
     """What is wrong with a file, as the end of a sentence."""
 
 
-def write_tree(data: xr.DataTree, path: str | os.PathLike[str], encoding: dict[str, Any]) -> None:
-    """Everything to one file, whose last line is its checksum."""
+def write_tree(data: xr.DataTree, path: str | os.PathLike[str], storage: dict[str, Any]) -> None:
+    """Everything to one file, whose last line is its checksum; `storage` as for `write_groups`."""
     marked = data.copy()
     marked.attrs = dict(data.attrs) | {ATTRIBUTE: f"{MARK.decode()}: the last line of this file, after the HDF5 part"}
-    marked.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    write_groups(marked, path, storage)
     with open(path, "r+b") as file:
         digest = _digest(file)
         file.write(LINE.format(mark=MARK.decode(), size=file.tell(), digest=digest).encode())
@@ -59,13 +59,11 @@ def read_tree(path: str | os.PathLike[str]) -> tuple[xr.DataTree, bool]:
     try:
         _check_heaps(path)
         with h5py.File(path, "r") as opened:
-            shapes = _checked_shapes(opened, os.path.getsize(path), path)
-        with xr.open_datatree(path, engine="h5netcdf") as stored:
-            _compare_shapes(stored, shapes)
-            data = stored.load()
+            _check_contents(opened, os.path.getsize(path), path)
+            data = read_groups(opened)
     except _Refused as found:
         raise InputError(f"{name} is not read: {found}") from None
-    except Exception as error:  # whatever HDF5, h5netcdf and xarray say of bytes that nobody meant
+    except Exception as error:  # whatever HDF5, h5py and xarray say of bytes that nobody meant
         raise unreadable(path, error) from None
     data.attrs.pop(ATTRIBUTE, None)
     return data, has_checksum
@@ -145,8 +143,8 @@ def _positions(file: Any, mark: bytes) -> list[int]:
     return found
 
 
-def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[int, ...]]:
-    """Variables with their shapes, if groups, variables and attributes are such as a run has, and fit in the file."""
+def _check_contents(file: h5py.File, size: int, path: Any) -> None:
+    """Raise unless groups, variables and attributes are such as a run has, and fit in the file."""
     groups, variables = [(file.id, "/")], []
     for group, position in groups:  # grows: the root's groups, and no further
         if group.get_num_objs() > MOST_OBJECTS:
@@ -177,16 +175,6 @@ def _checked_shapes(file: h5py.File, size: int, path: Any) -> dict[str, tuple[in
         )
     if packed > LARGEST_EXPANSION:
         raise _Refused(f"its compressed variables would take {packed:,} bytes; the most is {LARGEST_EXPANSION:,}.")
-    return {where: variable.shape for variable, where in variables}
-
-
-def _compare_shapes(stored: xr.DataTree, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise where a variable is shorter or longer than its dimensions say: h5netcdf would fill it up, or cut it."""
-    for node in stored.subtree:
-        for name, variable in node.to_dataset(inherit=False).variables.items():
-            where = f"{node.path}/{name}"
-            if shapes.get(where) != variable.shape:
-                raise _Refused(f"{where!r} has the shape {shapes.get(where)}, its dimensions {variable.shape}.")
 
 
 def _checked_variable(variable: Any, where: str, size: int) -> tuple[int, int]:
@@ -207,7 +195,7 @@ def _checked_variable(variable: Any, where: str, size: int) -> tuple[int, int]:
     if shape and not (h5py.h5a.exists(variable, b"CLASS") or h5py.h5a.exists(variable, b"DIMENSION_LIST")):
         raise _Refused(f"{where!r} has dimensions without names.")
     declared, stored = math.prod(shape) * kind.get_size(), variable.get_storage_size()
-    if _is_only_a_dimension(variable):
+    if is_only_a_dimension(variable):
         return 0, 0
     if filters:
         if declared > DEFLATE * stored + 2**16 or any(c > n for c, n in zip(made.get_chunk(), shape)):
@@ -216,17 +204,6 @@ def _checked_variable(variable: Any, where: str, size: int) -> tuple[int, int]:
     if declared > min(stored, size):
         raise _Refused(f"{where!r} declares {declared:,} bytes, and the file has {min(stored, size):,} for them.")
     return declared, 0
-
-
-def _is_only_a_dimension(variable: Any) -> bool:
-    if not h5py.h5a.exists(variable, b"NAME"):
-        return False
-    name = h5py.h5a.open(variable, b"NAME")
-    if name.get_type().get_class() != h5py.h5t.STRING or name.get_type().is_variable_str() or name.shape != ():
-        raise _Refused("the name of a dimension is not text.")
-    found = np.empty((), dtype=name.dtype)
-    name.read(found)
-    return bool(found.item().startswith(ONLY_A_DIMENSION))
 
 
 def _bytes_of_text(variable: Any, where: str, raw: Any) -> int:

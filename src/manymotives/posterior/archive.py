@@ -92,7 +92,7 @@ def compressed(data: xr.DataTree) -> dict[str, Any]:
     if GROUP not in data.children:
         return {}
     rows = [name for name, values in data[GROUP].data_vars.items() if values.dims]
-    return {f"/{GROUP}": {name: {"zlib": True, "complevel": 4, "shuffle": True} for name in rows}}
+    return {f"/{GROUP}": {name: {"compression": "gzip", "compression_opts": 4, "shuffle": True} for name in rows}}
 
 
 def _small(values: np.ndarray) -> np.ndarray:
