@@ -8,7 +8,6 @@ import xarray as xr
 from scipy import special
 
 from manymotives.errors import quoted
-from manymotives.inference.rank_diagnostics import ess, rhat
 
 RHAT = 1.01  # Vehtari et al. 2021
 EFFECTIVE = 400.0  # draws, bulk and tail: what R-hat and intervals need
@@ -43,6 +42,8 @@ class Mixing(NamedTuple):
 
 def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> Mixing:
     """R-hat and effective sample sizes of everything, the worst by name."""
+    from arviz_stats import ess, rhat  # takes half a second to import, and no chain waits for it
+
     # rewards made of features follow from their weights, and are constant where all features are 0
     watched = posterior.drop_vars("reward") if {"weight", "reward"} <= set(posterior.data_vars) else posterior
     if posterior.sizes["draw"] < 4:
@@ -274,7 +275,7 @@ def _unmoved(values: xr.DataArray, prior: xr.DataArray) -> xr.DataArray:
 
 
 def _piecewise(diagnostic: Callable[..., xr.Dataset], draws: xr.Dataset, **options: str) -> xr.Dataset:
-    """A diagnostic of all variables, some tasks at a time: several copies are made of what it is given."""
+    """A diagnostic of all variables, some tasks at a time: ArviZ makes several copies of what it is given."""
     shared, *some = parts_of(draws)
     if not some:
         return diagnostic(shared, **options)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats import summary as described_by_arviz
 
 from manymotives.models.priors import Prior
 from manymotives.posterior.feature_weights import population_weights
@@ -82,8 +83,6 @@ def summary_table(posterior: Any, level: float) -> pd.DataFrame:
     names = [name for name in listed_in_summary(drawn) if name not in posterior._not_estimated()]
     shown = xr.Dataset({name: posterior.by_state_name(drawn[name]) for name in names}, attrs=drawn.attrs)
     tree, kind = xr.DataTree.from_dict({"posterior": shown}), "all" if drawn.sizes["chain"] > 1 else "stats"
-    from arviz_stats import summary as described_by_arviz  # takes half a second to import
-
     interval: dict[str, Any] = {"ci_prob": level, "ci_kind": "eti"}
     with np.errstate(all="ignore"):  # of what does not vary
         frames = [
