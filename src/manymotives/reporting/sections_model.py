@@ -55,7 +55,7 @@ def in_short(content: Content) -> Markup:
     """A few sentences, each with where to read on."""
     learnt = content.learning
     who = slice(1, None) if learnt.has_population else slice(None)
-    moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
+    moved, pairs = ~learnt.unmoved[who][:, learnt.varies], learnt.settled[who]
     points = [] if content.motives is None else [("motives", motives_sentence(content.motives))]
     if content.effects is not None and len(content.effects[0]):  # a level alone, such as (1 | mouse), has none
         points.append(("effects", effects_sentence(content.posterior, content.effects[0])))
