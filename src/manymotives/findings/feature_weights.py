@@ -46,6 +46,11 @@ class FeatureWeights:
     above: np.ndarray  # [features, n, n] P(weight of the first > weight of the second)
     limit: float  # of a shift, below which nothing counts as learnt
 
+    def __repr__(self) -> str:
+        what = "Weights × inverse temperature" if self.is_product else "Weights"
+        table = self.to_frame().round(3).to_string(index=False, max_rows=20, max_cols=9)
+        return f"{what} of {len(self.features)} features:\n\n{table}"
+
     @property
     def unmoved(self) -> np.ndarray:
         """[who, features] whether the data left this weight as it was."""

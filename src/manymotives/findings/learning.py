@@ -63,6 +63,23 @@ class Learning:
     draws: int
     limit: float  # of a shift, below which nothing counts as learnt: 0.1, or more where so few draws differ by more
 
+    def __repr__(self) -> str:
+        own = slice(int(self.has_population), None)
+        moved, settled = ~self.unmoved[own][:, self.varies], self.settled[own].sum(axis=1)
+        lines = [
+            f"What was learnt about {moved.shape[1]:,} rewards of {_whose(self)}, from {self.draws:,} draws:",
+            f"  {int(moved.sum()):,} of {moved.size:,} rewards have changed noticeably from their prior (shift ≥ "
+            f"{self.limit:.2g})",
+        ]
+        if len(self.pairs):
+            lines.append(
+                f"  {len(self.pairs):,} differences that choices can identify; the sign is settled for "
+                f"{settled.min():,} to {settled.max():,} of them per task"
+            )
+        if len(self.prior_alone):
+            lines.append(f"  {len(self.prior_alone):,} differences that rest on the prior alone")
+        return "\n".join([*lines, "  to_frame() has one row for each reward."])
+
     @property
     def varies(self) -> np.ndarray:
         """[cells] whether a reward differs between draws of the prior; others are fixed, with nothing to learn."""
@@ -90,6 +107,13 @@ class Learning:
         for name in ("prior_mean", "prior_sd", "prior_lower", "prior_upper"):
             table[name] = np.tile(getattr(self, name), len(self.who))
         return table.assign(sd_ratio=self.sd_ratio.ravel(), shift=self.shift.ravel())
+
+
+def _whose(learnt: Learning) -> str:
+    count = len(learnt.who) - learnt.has_population
+    if learnt.who == (EVERYBODY,):
+        return "all tasks together"
+    return f"{count:,} task{'s' if count > 1 else ''}"
 
 
 def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:

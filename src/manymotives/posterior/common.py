@@ -163,7 +163,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         Returns
         -------
         list of str
-            One sentence for each finding; empty if only a constant is unidentified.
+            One sentence for each finding; empty if only a constant (on pairs, only potential shaping) is unidentified,
+            which it says when it is printed.
         """
         return unidentified(self)
 
