@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
-from manymotives.findings.effects import reference_said
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
 from manymotives.findings.sample import check_one_motive, thinned
 from manymotives.models.model import EVERYBODY
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
+from manymotives.posterior.effects import reference_said
 from manymotives.posterior.feature_weights import population_draws, prior_weights
 
 POPULATION_MEAN = "population mean"
@@ -41,6 +41,7 @@ class FeatureWeights:
     average_name: str | None  # POPULATION_MEAN, with the reference of covariates; "mean of the subjects" without it
     average: pd.DataFrame  # by feature: mean, sd, lower, upper, p_positive, and prior_*: NaN where it has no prior
     spread: pd.DataFrame  # the same of the standard deviation between tasks
+    highest: np.ndarray  # P(weight is the highest of all tasks)
     above_average: np.ndarray  # P(weight > average); [0, features] where there is no average
     compared: np.ndarray  # [n] which of `who` are compared with each other
     above: np.ndarray  # [features, n, n] P(weight of the first > weight of the second)
@@ -68,7 +69,7 @@ class FeatureWeights:
         table = pd.DataFrame({"who": np.repeat(self.who, count), "feature": np.tile(self.features, len(self.who))})
         for name in ("mean", "sd", "lower", "upper"):
             table[name] = getattr(self, name).ravel()
-        table["p_positive"] = self.positive.ravel()
+        table["p_positive"], table["p_highest"] = self.positive.ravel(), self.highest.ravel()
         if len(self.above_average):
             table["p_above_average"] = self.above_average.ravel()
         for name in ("mean", "sd", "lower", "upper"):
@@ -139,6 +140,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         lower=lower,
         upper=upper,
         positive=(after > 0).mean(axis=0),
+        highest=(after == after.max(axis=1, keepdims=True)).mean(axis=0),
         shift=np.array(shift),
         prior=_rows(before, None, names)[["mean", "sd", "lower", "upper"]],
         average_name=None

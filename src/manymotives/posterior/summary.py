@@ -63,8 +63,14 @@ class Summary:
 
     def _tables(self) -> list[tuple[str, pd.DataFrame, int]]:
         """What is shown: titles, tables, and how many rows; where rewards are made of features, these alone."""
+        population = self.population_weights
+        reference = "".join(f" (mean: at {each})" for each in population.get("reference", [""])[:1] if each)
         shown = [
-            ("weights of features in the population", self.population_weights.round(3), 40),
+            (
+                f"weights of features in the population{reference}",
+                population.drop(columns="reference", errors="ignore").round(3),
+                40,
+            ),
             ("mean weight", self.weights.round(3), 20),
         ]
         inferred = isinstance(getattr(self.posterior.model, "inverse_temperature", None), Prior)
