@@ -215,7 +215,22 @@ def test_compare_prints_the_table(runs, tmp_path):
     assert shown.exit_code == 0, shown.output
     for word in (*PLAIN, "RP", "MRP", "MPO", "How to read it", "held-out choices (set ", "environment given"):
         assert word in shown.output
-    assert list(Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+    found = Score.load(tmp_path / "s.json")
+    assert list(found.table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+    assert shown.output.startswith("Fitting 3 models (RP; MRP; MPO) to 2 training sets each: 6 fits. RP: the reward")
+    assert "Faster: --beside counts (only the runs and counts of choices), --method empirical-bayes" in shown.output
+    assert found.abbreviations in repr(found)
+    assert found.abbreviations.startswith("RP: the reward–policy model with complete pooling")
+
+
+def test_compare_refuses_in_the_terms_of_the_command_line(runs):
+    shown = CliRunner().invoke(
+        app, ["compare", str(runs / "mrp.nc"), "--hold-out", "subjects", "--method", "none", "--beside", "counts"]
+    )
+    assert shown.exit_code == 2
+    assert "Nothing is fitted anew: draws are reweighted to leave out each subject in turn." in shown.output
+    assert "Score it without --method none." in shown.output
+    assert "psis" not in shown.output
 
 
 @pytest.mark.long

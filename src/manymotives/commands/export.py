@@ -66,7 +66,7 @@ def export(
                 write_table(table, out / f"{name}.csv")
                 speaker.say(f"{out / name}.csv  {len(table):,} rows")
         for reason in (*skipped, *posterior.warnings):
-            speaker.say(f"! {reason}", "yellow")
+            speaker.warn(reason)
         if not posterior.warnings:
             speaker.say("There are no warnings.")
         speaker.result(

@@ -66,6 +66,13 @@ class Method(StrEnum):
 
 
 SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
+MODELS = {
+    Model.mrp: "partial pooling",
+    Model.rp: "complete pooling",
+    Model.separate: "no pooling",
+    Model.mixture: "subjects share motives",
+    Model.mpo: "policy-optimality",
+}
 REWARDS: dict[Reward, type] = {
     Reward.dirichlet: DirichletReward,
     Reward.beta: BetaReward,
@@ -134,8 +141,9 @@ def fit(
     model: Annotated[
         Model,
         typer.Option(
-            help="mrp: subjects of one population (partial pooling); rp: the same reward for all; separate: no "
-            "pooling; mixture: subjects share motives; mpo: no softmax, a prior on optimality.",
+            help="mrp: partial pooling, subjects of one population; rp: complete pooling, the same reward for all; "
+            "separate: no pooling; mixture: subjects share motives; mpo: the policy-optimality model, with a prior on "
+            "how close to optimal subjects are in place of a softmax.",
             rich_help_panel=How,
         ),
     ] = Model.mrp,
@@ -283,7 +291,7 @@ def fit(
             more_said = f"{depth_said(depth)}{switching_said(switches)}{mixture_said(shared)}"
             more_said += covariates_said(asked, chosen_model, inputs)
             clauses = f"{made_of}{more_said}".replace(",,", ",")
-            what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
+            what = f"{model.value} ({MODELS[model]}) with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
             seconds, advice = run.forecast(progress)
             if math.isfinite(seconds):
@@ -344,7 +352,7 @@ def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> N
     for line in inputs.lines():
         speaker.say(line)
     for note in (*inputs.notes, *inputs.dynamics.warnings, *warnings, *inputs.demonstrations.warnings):
-        speaker.say(f"! {note}", "yellow")
+        speaker.warn(note)
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
@@ -355,7 +363,7 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
     for line in lines:
         speaker.say(line)
     for warning in posterior.warnings:
-        speaker.say(f"! {warning}", "yellow")
+        speaker.warn(warning)
     speaker.say(f"Saved in {target}. Next: manymotives report {target}, or manymotives export {target} --out tables")
     speaker.result(
         {
