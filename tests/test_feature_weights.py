@@ -119,6 +119,16 @@ def test_where_the_temperature_is_inferred_its_product_with_weights_is_told():
     assert "× inverse temperature" in str(posterior.summary())
 
 
+def test_a_summary_says_once_what_is_the_same_for_all_tasks():
+    reward = mm.GaussianReward(features=FEATURES, mean=0.0, scale=1.0)
+    model = mm.RewardPolicyModel(reward, sharing=mm.Pooled())
+    posterior = fitted(model, np.eye(3), steps=20, method=mm.NestedMonteCarlo(draws=20))
+    said = repr(posterior.summary())
+    assert said.count("\nall 3 tasks ") == 1
+    assert list(posterior.summary().weights.index) == [0, 1, 2]  # for programs, a row for each
+    assert "p_highest" not in posterior.to_frame()  # nobody's is higher than another's
+
+
 def test_moments_of_priors_are_those_of_scipy():
     kinds = np.array([families.GAMMA, families.BETA, families.NORMAL, families.HALF_NORMAL, families.LOG_NORMAL])
     parameters = np.array([[2.0, 0.5], [2.0, 3.0], [1.0, 2.0], [1.5, 0.0], [0.3, 0.6]])

@@ -14,7 +14,16 @@ from manymotives import inference
 from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.conclusions import found_and_said
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
-from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
+from manymotives.commands.discount import DEFAULT as DISCOUNT
+from manymotives.commands.discount import (
+    DEPTH_HELP,
+    PRIOR_HELP,
+    depth_said,
+    discount_said,
+    with_depth,
+    with_discount_prior,
+)
+from manymotives.commands.discount import HELP as DISCOUNT_HELP
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_said
@@ -116,10 +125,7 @@ def fit(
             rich_help_panel=Where,
         ),
     ] = False,
-    discount: Annotated[
-        float,
-        typer.Option(help="Discount factor, at least 0 and below 1.", rich_help_panel=Where),
-    ] = 0.95,
+    discount: Annotated[float | None, typer.Option(help=DISCOUNT_HELP, rich_help_panel=Where)] = None,
     discount_prior: Annotated[str | None, typer.Option(help=PRIOR_HELP, rich_help_panel=Where)] = None,
     depth: Annotated[int | None, typer.Option(help=DEPTH_HELP, rich_help_panel=Where)] = None,
     terminal: Annotated[
@@ -269,7 +275,7 @@ def fit(
                 choices,
                 environment or (),
                 given,
-                discount=discount,
+                discount=DISCOUNT if discount is None else discount,
                 terminal=terminal or (),
                 coordinates=coordinates,
                 history=history,
@@ -282,7 +288,8 @@ def fit(
         if asked is not None:
             chosen_model, more = with_covariates(chosen_model, asked, inputs)
             warnings += more
-        _introduce(speaker, inputs, warnings)
+        known = inputs.environment.discount
+        _introduce(speaker, inputs, warnings, discount_said(chosen_model, known, is_default=discount is None))
         if dry_run:
             run = Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed)  # or refused
             chosen_method = run.method
@@ -348,8 +355,8 @@ def _method(model: Model, method: Method | None, **settings: Any) -> Any:
     return kind(**given)
 
 
-def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> None:
-    for line in inputs.lines():
+def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...], discount: str) -> None:
+    for line in inputs.lines(discount):
         speaker.say(line)
     for note in (*inputs.notes, *inputs.dynamics.warnings, *warnings, *inputs.demonstrations.warnings):
         speaker.warn(note)

@@ -294,10 +294,15 @@ def _weights_cited(content: About) -> str:
 def _discount(posterior: Posterior) -> str:
     """How much the next step counts, known or inferred."""
     own, known = posterior.mean_discounts(), posterior.environment.discount
+    can_infer = posterior.model.abbreviation != "MPO" and getattr(posterior.model, "switching", None) is None
     if own is None and posterior.model.depth is not None:
         return f"{known:g} per step, within the planning depth"
     if own is None:
-        return f"{known:g} per step: a reward ten steps away has weight {known**10:.2f}"
+        return (
+            f"{known:g} per step: a reward ten steps away has weight {known**10:.2f}. It was taken as known, not "
+            "estimated: Environment(discount=…) or fit --discount sets it (0.95 if nothing is said)"
+            + (", mm.Beta(…) or --discount-prior infers it" if can_infer else "")
+        )
     each = (
         f"{own.mean():.2f}" if len(own) == 1 or own.max() - own.min() < 0.005 else f"{own.min():.2f} to {own.max():.2f}"
     )
