@@ -18,6 +18,7 @@ from manymotives.inference.diagnostics import Mixing, remedy
             "under --model separate nothing is known; --hold-out subjects --first 1.",
         ),
         ('Use rewards on pairs (on="state_action").', "Use rewards on pairs (--on pairs)."),
+        ("Fit a model with sharing=mm.Mixture().",) * 2,  # code
         ("MonteCarlo() is no NestedMonteCarlo()", "--method monte-carlo is no --method nested"),
         ("Give the reward a prior, such as GaussianReward(mean=0.0).",) * 2,  # there is no option for it
     ],

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.inference import progress
 from manymotives.scoring import Score
 from manymotives.scoring.contenders import contenders_of
 from manymotives.scoring.counts import OWN_HISTORY, Smoothing, count_models
@@ -217,10 +218,20 @@ def test_compare_prints_the_table(runs, tmp_path):
         assert word in shown.output
     found = Score.load(tmp_path / "s.json")
     assert list(found.table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
-    assert shown.output.startswith("Fitting 3 models (RP; MRP; MPO) to 2 training sets each: 6 fits. RP: the reward")
+    named = "RP: complete pooling; MRP: partial pooling; MPO: policy-optimality model"
+    assert shown.output.startswith(f"Fitting 3 models ({named}), each to 2 training sets at most: up to 6 fits. Faster")
     assert "Faster: --beside counts (only the runs and counts of choices), --method empirical-bayes" in shown.output
     assert found.abbreviations in repr(found)
     assert found.abbreviations.startswith("RP: the reward–policy model with complete pooling")
+
+
+def test_each_fit_is_named_while_it_lasts(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SOON", 0.0)
+    data = demonstrations(tasks=2, steps=4)
+    mm.score(mm.RewardPolicyModel(), PLACE, data, mm.NestedMonteCarlo(draws=10), hold_out=("episodes", 2), beside=[])
+    said = capsys.readouterr().err
+    assert "Fitting MRP, 1 of 2 …" in said
+    assert "Fitting MRP, 2 of 2 …" in said
 
 
 def test_compare_refuses_in_the_terms_of_the_command_line(runs):

@@ -18,7 +18,6 @@ from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
 from manymotives.inference.progress import Logged
 from manymotives.scoring import Score, score
 from manymotives.scoring.contenders import contenders_of
-from manymotives.scoring.result import abbreviations_in
 
 
 class HoldOut(StrEnum):
@@ -41,6 +40,9 @@ METHODS: dict[Refits, Any] = {
     Refits.GIBBS: Gibbs(),
     Refits.METROPOLIS: Metropolis(),
 }
+
+
+SHORT = {"RP": "complete pooling", "MRP": "partial pooling", "MPO": "policy-optimality model"}
 
 
 class Beside(StrEnum):
@@ -130,17 +132,16 @@ def announced(names: list[str], hold_out: HoldOut, folds: int, method: Refits, *
     if method is Refits.NONE:
         what = "episode" if hold_out is HoldOut.EPISODES else "subject"
         return f"Nothing is fitted anew: draws are reweighted to leave out each {what} in turn."
-    some = f"{len(names)} model{'s' if len(names) > 1 else ''} ({'; '.join(names)})"
+    named = [f"{name}: {SHORT[name]}" if name in SHORT else name for name in names]
+    some = f"{len(names)} model{'s' if len(names) > 1 else ''} ({'; '.join(named)})"
     if hold_out is HoldOut.EPISODES:
-        line = f"Fitting {some} to {folds} training sets each: {len(names) * folds} fits."
+        line = f"Fitting {some}, each to {folds} training sets at most: up to {len(names) * folds} fits."
     else:
         line = f"Fitting {some}, and again without a subject wherever one fit cannot be reweighted."
     faster = ["--beside counts (only the runs and counts of choices)"] if len(names) > 1 else []
     faster += ["--method empirical-bayes (approximate)"] if method is not Refits.EMPIRICAL_BAYES else []
     faster += ["--workers"] if alone else []
-    said = abbreviations_in(names)
-    shorter = f"Faster: {', '.join(faster)}." if faster else ""
-    return " ".join(part for part in (line, said, shorter) if part)
+    return f"{line} Faster: {', '.join(faster)}." if faster else line
 
 
 def show(console: Console, found: Score) -> None:

@@ -12,6 +12,7 @@ METHODS = {
     "MaximumLikelihood": "maximum-likelihood",
 }
 MODELS = {"Hierarchical": "mrp", "Pooled": "rp", "Separate": "separate", "Mixture": "mixture"}
+ALONE = r"(?<![\w.])"  # not in code, such as sharing=mm.Mixture()
 TERMS = (
     (r'method="psis"', "--method none"),
     (r'hold_out=\("tasks", (\d+)\)', r"--hold-out subjects --first \1"),
@@ -19,8 +20,8 @@ TERMS = (
     (r'on="state_action"', "--on pairs"),
     (r'on="state"', "--on states"),
     *((rf"`{name}`", f"--{name.replace('_', '-')}") for name in ("max_rounds", "draws", "thin", "warmup", "chains")),
-    *((rf"\b{name}\(\)", f"--method {option}") for name, option in METHODS.items()),
-    *((rf"\b{name}\(\)", f"--model {option}") for name, option in MODELS.items()),
+    *((rf"{ALONE}{name}\(\)", f"--method {option}") for name, option in METHODS.items()),
+    *((rf"{ALONE}{name}\(\)", f"--model {option}") for name, option in MODELS.items()),
 )
 
 
