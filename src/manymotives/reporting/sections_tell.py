@@ -41,8 +41,7 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
             + ("actions in the same state" if content.posterior.model.reward.on == "state_action" else "states")
             + (" (of the 40 with most choices)" if len(learnt.cells) > 40 else "")
             + ", the sign is settled (95 % probability, but not under the prior) for "
-            f"{settled.sum(axis=1).min():,} to {settled.sum(axis=1).max():,} per subject, "
-            f"{settled.mean(axis=0).sum():.1f} on average. The data leave the others open."
+            f"{_per_subject(settled.sum(axis=1))}. The data leave the others open."
         )
     if len(learnt.prior_alone):
         measured.append(
@@ -71,6 +70,12 @@ def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
         _states_table(content),
     ]
     return element("section", parts, id="tell")
+
+
+def _per_subject(numbers: np.ndarray) -> str:
+    if numbers.min() == numbers.max():
+        return f"{numbers.min():,} per subject"
+    return f"{numbers.min():,} to {numbers.max():,} per subject, {numbers.mean():.1f} on average"
 
 
 def _rewards_of(fixed: int) -> str:
