@@ -48,7 +48,10 @@ def test_weights_are_what_the_draws_say(weighed):
     means = population["reward_mean"].values.reshape(-1, 2)
     assert found.above_average == pytest.approx((draws > means[:, None]).mean(axis=0))
     before = weighed.data["prior"].dataset["weight"].values[0]
-    assert found.prior["mean"].to_numpy() == pytest.approx(before.mean(axis=0))
+    assert found.prior[["mean", "sd"]].to_numpy() == pytest.approx(np.array([[0.0, np.sqrt(2.0)]] * 2))  # exact
+    assert found.prior["lower"].to_numpy() == pytest.approx(np.quantile(before, 0.025, axis=0))
+    assert found.average[["prior_mean", "prior_sd"]].to_numpy() == pytest.approx(np.array([[0.0, 1.0]] * 2))
+    assert found.spread["prior_mean"].to_numpy() == pytest.approx(stats.halfnorm().mean())
     shift = stats.ks_2samp(draws[:, 0, 0], before[:, 0]).statistic
     assert found.shift[0, 0] == pytest.approx(shift)
     assert found.mean[1, 1] > found.mean[0, 1]  # who likes noise is seen

@@ -83,7 +83,7 @@ def remedy(method: Any, made: int) -> str:
     """What gives chains of a method more draws, where each has made so many: what ended the run must be raised."""
     if not hasattr(method, "max_rounds"):
         return "Raise `thin` or `draws`."
-    if method.device is not None or method.draws is None:
+    if getattr(method, "device", None) is not None or method.draws is None:
         return "Raise `draws`."
     return "Raise `max_rounds`, or `draws`." if made >= method.draws * method.max_rounds else "Let the run continue."
 
