@@ -57,6 +57,10 @@ def test_other_worlds_can_be_simulated_and_looked_at(world, tmp_path):
     )  # states with memory would all be alike to states' rewards
     result = run("fit", *tables, "--dry-run", "--on", "states", "--thin", 2)
     assert "rewards on states by HMC(chains=4, draws=250, warmup=150, thin=2" in result.output
+    assert "This would fit mrp (partial pooling) with" in result.output
+    assert "discount 0.95 (the default: choose another with --discount, or infer it with --disc" in result.output
+    chosen = run("fit", *tables, "--dry-run", "--on", "states", "--discount", 0.8, "--method", "gibbs")
+    assert "; discount 0.8; the environment is given." in chosen.output
 
 
 def test_fit_gives_what_the_library_gives(example):

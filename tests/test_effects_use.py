@@ -165,7 +165,15 @@ def test_export_has_a_table_of_effects(fitted, tmp_path):
     np.testing.assert_allclose(table["mean"], expected["mean"])
     different = pd.read_csv(tmp_path / "tables" / "contrasts_between_groups.csv")
     assert set(different["quantity"]) == {"weight", "choice", "value"}
-    assert {"eti95_lb", "eti95_ub"} <= set(pd.read_csv(tmp_path / "tables" / "population.csv"))
+    population = pd.read_csv(tmp_path / "tables" / "population.csv", keep_default_na=False)
+    assert {"eti95_lb", "eti95_ub"} <= set(population)
+    reference = "condition = control, average age"
+    said = dict(zip(population["quantity"], population["reference"]))
+    assert said["reward_mean[food]"] == reference
+    assert said["reward_scale[food]"] == ""
+    weights = pd.read_csv(tmp_path / "tables" / "weights_of_population.csv", keep_default_na=False)
+    assert dict(zip(weights["parameter"], weights["reference"])) == {"mean": reference, "scale": ""}
+    assert f"weights of features in the population (mean: at {reference})" in repr(mm.load(fitted).summary())
 
 
 def test_export_says_that_there_are_no_warnings(fitted, tmp_path):

@@ -6,8 +6,11 @@ import xarray as xr
 from scipy import stats
 
 import manymotives as mm
+from effects_examples import one_weight
+from manymotives import families
 from manymotives.findings import feature_weights
 from manymotives.inference.diagnostics import mixing
+from manymotives.models.moments import family_moments, weight_moments
 from manymotives.posterior.feature_weights import population_weights
 from places import TRIANGLE
 
@@ -45,7 +48,10 @@ def test_weights_are_what_the_draws_say(weighed):
     means = population["reward_mean"].values.reshape(-1, 2)
     assert found.above_average == pytest.approx((draws > means[:, None]).mean(axis=0))
     before = weighed.data["prior"].dataset["weight"].values[0]
-    assert found.prior["mean"].to_numpy() == pytest.approx(before.mean(axis=0))
+    assert found.prior[["mean", "sd"]].to_numpy() == pytest.approx(np.array([[0.0, np.sqrt(2.0)]] * 2))  # exact
+    assert found.prior["lower"].to_numpy() == pytest.approx(np.quantile(before, 0.025, axis=0))
+    assert found.average[["prior_mean", "prior_sd"]].to_numpy() == pytest.approx(np.array([[0.0, 1.0]] * 2))
+    assert found.spread["prior_mean"].to_numpy() == pytest.approx(stats.halfnorm().mean())
     shift = stats.ks_2samp(draws[:, 0, 0], before[:, 0]).statistic
     assert found.shift[0, 0] == pytest.approx(shift)
     assert found.mean[1, 1] > found.mean[0, 1]  # who likes noise is seen
@@ -61,8 +67,18 @@ def test_tables_have_a_row_for_each_task_and_feature(weighed):
     assert weight.dims == ("chain", "draw", "task", "feature")
     assert table["mean"].to_numpy() == pytest.approx(weight.mean(("chain", "draw")).values.ravel())
     assert table["p_positive"].to_numpy() == pytest.approx((weight > 0).mean(("chain", "draw")).values.ravel())
-    before = weighed.data["prior"].dataset["weight"].std(("chain", "draw")).values
-    assert table["prior_sd"].to_numpy() == pytest.approx(np.tile(before, 3))
+    # means ~ Normal(0, 1) and scales ~ HalfNormal(1), whose square has the mean 1
+    assert table["prior_mean"].tolist() == [0.0] * 6
+    assert table["prior_sd"].to_numpy() == pytest.approx(np.sqrt(2.0))
+    highest = weight.stack(sample=("chain", "draw")).argmax("task")
+    assert table["p_highest"].to_numpy() == pytest.approx(
+        np.concatenate([(highest == task).mean("sample").values for task in range(3)])
+    )
+    assert weighed.to_frame(tasks=[1])["p_highest"].tolist() == table["p_highest"][2:4].tolist()
+    states = weighed.to_frame(of="state")
+    squares = (FEATURES**2).sum(axis=1)  # rewards are sums of independent weights
+    assert states["prior_sd"].to_numpy() == pytest.approx(np.tile(np.sqrt(2.0 * squares), 3))
+    assert states.groupby("state")["p_highest"].sum().to_numpy() == pytest.approx(1.0)
     between = weighed.to_frame("task", features=["noise"]).iloc[0]
     noise = weight.sel(feature="noise")
     assert between["p_positive"] == pytest.approx(float((noise.isel(task=0) > noise.isel(task=1)).mean()))
@@ -78,7 +94,12 @@ def test_tables_have_a_row_for_each_task_and_feature(weighed):
     assert "mean reward" not in said
     assert weighed.summary().weights.loc[1, "noise"] == pytest.approx(float(noise.isel(task=1).mean()))
     population = weighed.summary().population_weights
-    assert population.loc[("food", "mean"), "prior_sd"] == pytest.approx(1.0, abs=4 / np.sqrt(2 * 2000))
+    assert population.loc[("food", "mean"), ["prior_mean", "prior_sd"]].tolist() == [0.0, 1.0]
+    half_normal = stats.halfnorm()
+    assert population.loc[("food", "scale"), ["prior_mean", "prior_sd"]].tolist() == pytest.approx(
+        [half_normal.mean(), half_normal.std()]
+    )
+    assert "reference" not in population
 
 
 def test_where_the_temperature_is_inferred_its_product_with_weights_is_told():
@@ -93,10 +114,51 @@ def test_where_the_temperature_is_inferred_its_product_with_weights_is_told():
     assert found.average["mean"].to_numpy() == pytest.approx(product.mean(("chain", "draw", "task")).values)
     canonical = posterior.to_frame(canonical=True)
     assert canonical["mean"].to_numpy() == pytest.approx(found.mean.ravel())
+    # from 2 000 draws of the prior: Monte Carlo errors of a few hundredths, so two digits
+    assert canonical["prior_sd"].to_numpy() == pytest.approx(canonical["prior_sd"].round(2).to_numpy(), abs=1e-12)
     assert posterior.canonical()["weight"].values == pytest.approx(product.values)
     known = population_weights(posterior).set_index(["feature", "parameter"])
     assert known.loc[(1, "scale"), ["mean", "sd"]].tolist() == [2.0, 0.0]  # given, not inferred
     assert "× inverse temperature" in str(posterior.summary())
+
+
+def test_a_summary_says_once_what_is_the_same_for_all_tasks():
+    reward = mm.GaussianReward(features=FEATURES, mean=0.0, scale=1.0)
+    model = mm.RewardPolicyModel(reward, sharing=mm.Pooled())
+    posterior = fitted(model, np.eye(3), steps=20, method=mm.NestedMonteCarlo(draws=20))
+    said = repr(posterior.summary())
+    assert said.count("\nall 3 tasks ") == 1
+    assert list(posterior.summary().weights.index) == [0, 1, 2]  # for programs, a row for each
+    assert "p_highest" not in posterior.to_frame()  # nobody's is higher than another's
+
+
+def test_moments_of_priors_are_those_of_scipy():
+    kinds = np.array([families.GAMMA, families.BETA, families.NORMAL, families.HALF_NORMAL, families.LOG_NORMAL])
+    parameters = np.array([[2.0, 0.5], [2.0, 3.0], [1.0, 2.0], [1.5, 0.0], [0.3, 0.6]])
+    found = family_moments(kinds, parameters)
+    theirs = [
+        stats.gamma(2.0, scale=2.0),
+        stats.beta(2.0, 3.0),
+        stats.norm(1.0, 2.0),
+        stats.halfnorm(scale=1.5),
+        stats.lognorm(0.6, scale=np.exp(0.3)),
+    ]
+    assert found.mean == pytest.approx([each.mean() for each in theirs])
+    assert found.variance == pytest.approx([each.var() for each in theirs])
+
+
+@pytest.mark.parametrize("formula", ["condition", "condition + (1 | condition)"])
+def test_with_covariates_each_task_has_its_own_prior(formula):
+    """Against draws of the prior: sds within four standard errors, as of normal numbers with some more for tails."""
+    model, environment, choices = one_weight("Softmax", formula)
+    target = model.target(environment, choices.tasks, choices.counts.astype(float))
+    found = weight_moments(target)
+    rng, effects = np.random.default_rng(0), target.effects
+    plain = target.draw_tasks(rng, target.draw_hyper(rng, 4000))
+    u = plain + np.stack([effects.offsets(effects.coefficients(*effects.draw(rng))) for _ in range(4000)])
+    assert found.mean == pytest.approx(0.0)
+    assert np.sqrt(found.variance[:, 0]) == pytest.approx(u[..., 0].std(axis=0), rel=6 / np.sqrt(2 * 4000))
+    assert found.variance[1, 0] > found.variance[0, 0]  # the treated one has an effect on top
 
 
 def test_rewards_that_are_constant_by_construction_have_not_stood_still(weighed):

@@ -83,7 +83,7 @@ def test_what_was_sure_before_the_data_is_not_ranked():
     cost = np.zeros((3, 2, 2))
     cost[0, 1, 0] = 1.0  # the second action in the first state costs, and every prior draw says so
     cost[1, 0, 1] = 1.0  # that of the second state is to be learnt
-    prior = mm.GaussianReward(features=cost, mean=[-30.0, 0.0], scale=[0.05, 3.0], on="state_action")
+    prior = mm.GaussianReward(features=cost, mean=[-30.0, 0.0], scale=[0.05, 15.0], on="state_action")
     rewards = cost @ np.array([-30.0, 3.0])
     posterior = fitted(TRIANGLE, mm.RewardPolicyModel(prior), rewards[None], steps=400)
     learnt = learning(posterior)
@@ -111,6 +111,23 @@ def test_on_pairs_only_actions_of_one_state_are_compared(house):
     learnt = learning(house)
     assert learnt.cells[["state", "action"]].values.tolist() == [["hall", "on"], ["kitchen", "on"], ["kitchen", "back"]]
     assert learnt.pairs.tolist() == [[1, 2]]
+    assert learnt.varies.tolist() == [False, True, True]  # there is one action in the hall, which costs nothing
+    assert np.isnan(learnt.sd_ratio[:, 0]).all()
+    assert np.isfinite(learnt.sd_ratio[:, 1:]).all()
+
+
+def test_what_the_prior_fixes_is_not_counted(house, tmp_path):
+    """Two of three states have the same features, so their difference is 0 whatever the weights."""
+    features = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    model = mm.RewardPolicyModel(mm.GaussianReward(features=features))
+    learnt = learning(fitted(TRIANGLE, model, np.array([[0.0, 1.0, 1.0]])))
+    assert learnt.pairs.tolist() == [[0, 1], [0, 2]]
+    assert not len(learnt.prior_alone)
+    assert learnt.varies.all()
+    page = mm.report(house, tmp_path / "house.html").read_text(encoding="utf-8")
+    assert "of 6 rewards are still as under the prior" in page  # 3 subjects, 2 actions with an alternative
+    assert "1 state or pair has a reward that is the same under every draw of the prior and therefore not" in page
+    assert "fixed</td>" in page
 
 
 # ---- who resembles whom --------------------------------------------------------------------------------------

@@ -299,6 +299,40 @@ def test_no_difference_is_settled_that_no_choice_can_show(mice):
     )
 
 
+def test_what_choices_can_identify_is_shown_in_sentences(mice):
+    known = repr(mm.identifiability(MAZE))
+    assert known.startswith("What choices can identify of rewards on 8 states:\n  Choices can identify differences")
+    assert "array(" not in known
+    assert repr(mice.unidentified()) == "\n".join(mice.unidentified())
+    assert repr(mice.unidentified()[0]).startswith("'Choices can identify")  # still a list of strings
+    chain = mm.worlds.Chain()
+    assert "every difference between the rewards of two states; what they cannot identify is a constant" in repr(
+        mm.identifiability(chain)
+    )
+    assert "up to potential shaping" in repr(mm.identifiability(chain, on="state_action"))
+    assert "the weights of all features" in repr(mm.identifiability(chain, features=np.eye(5)[:, :2]))
+    assert "the weight of “feature 0”" in repr(mm.identifiability(chain, features=np.ones((5, 1))))
+
+
+def test_that_nothing_is_unidentified_is_said():
+    choices = mm.simulate(mm.worlds.Chain(), np.eye(5)[:2], mm.Softmax(2.0), steps=5, seed=0)
+    posterior = mm.fit(mm.RewardPolicyModel(), mm.worlds.Chain(), choices, mm.NestedMonteCarlo(draws=20))
+    assert posterior.unidentified() == []
+    assert repr(posterior.unidentified()).startswith("Choices in this environment can identify every difference")
+
+
+def test_findings_are_shown_as_text(mice):
+    learnt, alike = mm.findings.learning(mice), mm.findings.similarity(mice)
+    check = mm.findings.predictive_check(mice)
+    shown = [repr(each) for each in (learnt, alike, alike.clusters, check)]
+    assert shown[0].startswith("What was learnt about 8 rewards of 5 tasks, from 300 draws:")
+    assert "15 differences that rest on the prior alone" in shown[0]
+    assert shown[1].startswith("Similarity of 5 tasks, from ")
+    assert shown[2] == "No groups are supported among 5 tasks (too few for a test)."
+    assert shown[3].startswith(f"Choices compared with {check.draws} replications: p = ")
+    assert not any("array(" in each for each in shown)
+
+
 def test_tables_and_summaries_say_what_rests_on_the_prior(mice):
     frame = mice.to_frame("state")
     side = dict(zip(map(str, MAZE.states), EVEN))

@@ -264,7 +264,7 @@ def test_the_command_line_estimates(tmp_path):
     assert mm.load(tmp_path / "run.nc").maximum.converged
     told = CliRunner().invoke(app, [*given, "--force", "--method", "maximum-likelihood"])
     assert told.exit_code == 2
-    assert "EmpiricalBayes()" in told.output
+    assert "--method empirical-bayes maximises the marginal likelihood" in told.output
 
 
 def test_a_profile_of_a_weight_is_that_of_the_likelihood():

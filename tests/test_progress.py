@@ -154,3 +154,20 @@ def test_a_forecast_does_not_count_what_is_compiled_first():
     """A first step that waits for a compiler once made a demo of a minute look like 25."""
     waits = iter([0.3, 0.0, 0.3, 0.0])
     assert _least(lambda away: time.sleep(next(waits))) < 0.1
+
+
+def test_compiling_is_said_once_a_run(monkeypatch, capsys):
+    """Compiled in two places of one run: before its first draw, and with its first draw."""
+    monkeypatch.setattr(reporting, "SOON", 0.0)
+    monkeypatch.setattr(reporting, "BETWEEN", 0.0)
+    bar = Progress()
+    with bar.of(10, "functions") as report:
+        for done in range(3):
+            report.update(done, phase=f"{reporting.COMPILING}: about 20 s")
+    with bar.of(10, "draws") as whole, InParts(whole).of(10, "draws") as report:
+        for phase in (reporting.COMPILING, "Drawing", reporting.COMPILING):
+            report.update(1, phase=phase)
+            report.update(1, phase=phase)
+    said = capsys.readouterr().err
+    assert said.count("Compiling, once") == 1, said
+    assert "Drawing …" in said

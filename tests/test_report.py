@@ -100,6 +100,7 @@ def test_every_kind_of_fit_has_a_whole_page(name, tmp_path):
         assert heading in said
     for warning in posterior.warnings:
         assert warning in said
+    assert "It was taken as known, not estimated" in said
     places = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(places) == len(set(places))
     links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}

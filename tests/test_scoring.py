@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import manymotives as mm
 from manymotives.cli import app
+from manymotives.inference import progress
 from manymotives.scoring import Score
 from manymotives.scoring.contenders import contenders_of
 from manymotives.scoring.counts import OWN_HISTORY, Smoothing, count_models
@@ -215,7 +216,32 @@ def test_compare_prints_the_table(runs, tmp_path):
     assert shown.exit_code == 0, shown.output
     for word in (*PLAIN, "RP", "MRP", "MPO", "How to read it", "held-out choices (set ", "environment given"):
         assert word in shown.output
-    assert list(Score.load(tmp_path / "s.json").table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+    found = Score.load(tmp_path / "s.json")
+    assert list(found.table["model"]) == [*PLAIN, "RP", "MRP", "MPO"]
+    named = "RP: complete pooling; MRP: partial pooling; MPO: policy-optimality model"
+    assert shown.output.startswith(f"Fitting 3 models ({named}), each to 2 training sets at most: up to 6 fits. Faster")
+    assert "Faster: --beside counts (only the runs and counts of choices), --method empirical-bayes" in shown.output
+    assert found.abbreviations in repr(found)
+    assert found.abbreviations.startswith("RP: the reward–policy model with complete pooling")
+
+
+def test_each_fit_is_named_while_it_lasts(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SOON", 0.0)
+    data = demonstrations(tasks=2, steps=4)
+    mm.score(mm.RewardPolicyModel(), PLACE, data, mm.NestedMonteCarlo(draws=10), hold_out=("episodes", 2), beside=[])
+    said = capsys.readouterr().err
+    assert "Fitting MRP, 1 of 2 …" in said
+    assert "Fitting MRP, 2 of 2 …" in said
+
+
+def test_compare_refuses_in_the_terms_of_the_command_line(runs):
+    shown = CliRunner().invoke(
+        app, ["compare", str(runs / "mrp.nc"), "--hold-out", "subjects", "--method", "none", "--beside", "counts"]
+    )
+    assert shown.exit_code == 2
+    assert "Nothing is fitted anew: draws are reweighted to leave out each subject in turn." in shown.output
+    assert "Score it without --method none." in shown.output
+    assert "psis" not in shown.output
 
 
 @pytest.mark.long

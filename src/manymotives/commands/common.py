@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from manymotives.commands.options import in_options
 from manymotives.errors import InputError
 from manymotives.interruption import INTERRUPTED
 
@@ -28,13 +29,18 @@ class Speaker:
         if not self.as_json:
             Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
+    def warn(self, text: str) -> None:
+        """A warning for people, in the terms of the command line."""
+        self.say(f"! {in_options(text)}", "yellow")
+
     def result(self, record: dict[str, Any]) -> None:
         """What machines want to know."""
         if self.as_json:
             typer.echo(json.dumps(record, ensure_ascii=False, default=str))
 
     def fail(self, message: str, code: int) -> typer.Exit:
-        """The reason why a command ends here."""
+        """The reason why a command ends here, in the terms of the command line."""
+        message = in_options(message)
         if self.as_json:
             self.result({"error": message, "exit_code": code})
         else:

@@ -10,12 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from manymotives.commands.common import JsonOption, Speaker
+from manymotives.commands.options import in_options
 from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.errors import InputError
 from manymotives.fitting.fit import load
 from manymotives.inference import HMC, EmpiricalBayes, Gibbs, Metropolis
 from manymotives.inference.progress import Logged
 from manymotives.scoring import Score, score
+from manymotives.scoring.contenders import contenders_of
 
 
 class HoldOut(StrEnum):
@@ -38,6 +40,9 @@ METHODS: dict[Refits, Any] = {
     Refits.GIBBS: Gibbs(),
     Refits.METROPOLIS: Metropolis(),
 }
+
+
+SHORT = {"RP": "complete pooling", "MRP": "partial pooling", "MPO": "policy-optimality model"}
 
 
 class Beside(StrEnum):
@@ -73,7 +78,11 @@ def compare(
         ),
     ] = Refits.AS_RUN,
     beside: Annotated[
-        Beside, typer.Option(help="What to compare with: choice counts and the paper's models, or choice counts only.")
+        Beside,
+        typer.Option(
+            help="What to compare with: choice counts and models with complete pooling (RP), with partial pooling "
+            "(MRP) and of policies and their optimality (MPO); or choice counts only."
+        ),
     ] = Beside.MODELS,
     seed: Annotated[int, typer.Option(help="Seed of the folds and of the draws.", min=0)] = 0,
     workers: WorkersOption = None,
@@ -93,11 +102,15 @@ def compare(
         what = _held_out(hold_out, folds, _numbers(first), own_past)
         loaded = [load(path) for path in runs]
         names = _names(runs)
+        asked: Any = loaded[0] if len(loaded) == 1 else dict(zip(names, loaded))
+        others = None if beside is Beside.MODELS and method is not Refits.NONE else ()
+        contenders, _ = contenders_of(asked, METHODS.get(method), others)
+        speaker.say(announced([each.name for each in contenders], hold_out, folds, method, alone=executor is None))
         found = score(
-            loaded[0] if len(loaded) == 1 else dict(zip(names, loaded)),
+            asked,
             method="psis" if method is Refits.NONE else METHODS.get(method),
             hold_out=what,
-            beside=None if beside is Beside.MODELS and method is not Refits.NONE else (),
+            beside=others,
             seed=seed,
             executor=executor,
             store=store,
@@ -112,6 +125,23 @@ def compare(
     show(console, found)
     if out is not None:
         console.print(f"[bold]{out}[/bold]  the score", soft_wrap=True)
+
+
+def announced(names: list[str], hold_out: HoldOut, folds: int, method: Refits, *, alone: bool = True) -> str:
+    """What will be fitted, before it is, and what would take less time."""
+    if method is Refits.NONE:
+        what = "episode" if hold_out is HoldOut.EPISODES else "subject"
+        return f"Nothing is fitted anew: draws are reweighted to leave out each {what} in turn."
+    named = [f"{name}: {SHORT[name]}" if name in SHORT else name for name in names]
+    some = f"{len(names)} model{'s' if len(names) > 1 else ''} ({'; '.join(named)})"
+    if hold_out is HoldOut.EPISODES:
+        line = f"Fitting {some}, each to {folds} training sets at most: up to {len(names) * folds} fits."
+    else:
+        line = f"Fitting {some}, and again without a subject wherever one fit cannot be reweighted."
+    faster = ["--beside counts (only the runs and counts of choices)"] if len(names) > 1 else []
+    faster += ["--method empirical-bayes (approximate)"] if method is not Refits.EMPIRICAL_BAYES else []
+    faster += ["--workers"] if alone else []
+    return f"{line} Faster: {', '.join(faster)}." if faster else line
 
 
 def show(console: Console, found: Score) -> None:
@@ -136,6 +166,8 @@ def show(console: Console, found: Score) -> None:
         console.print(table)
     if found.note is not None:
         console.print(escape(found.note), soft_wrap=True, highlight=False)
+    if found.abbreviations is not None:
+        console.print(escape(found.abbreviations), soft_wrap=True, highlight=False)
     if found.basis is not None:
         console.print(f"Computed from {escape(str(found.basis))}.", soft_wrap=True, highlight=False)
     console.print(
@@ -146,7 +178,7 @@ def show(console: Console, found: Score) -> None:
         soft_wrap=True,
     )
     for warning in found.warnings:
-        console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True, highlight=False)
+        console.print(f"[yellow]![/] {escape(in_options(warning))}", soft_wrap=True, highlight=False)
     done = found.how.value_counts(["model", "how"], sort=False).reset_index()
     words = [f"{row['model']}: {row['count']} {row['how']}" for row in done.to_dict("records")]
     console.print(f"How predictions were made: {escape('; '.join(words))}.", soft_wrap=True, highlight=False)

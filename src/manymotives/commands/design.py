@@ -7,6 +7,7 @@ import typer
 
 from manymotives.assessment.design import design as ranked
 from manymotives.commands.common import JsonOption, Speaker
+from manymotives.commands.options import in_options
 from manymotives.commands.several import read_environments
 from manymotives.commands.workers import SchedulerOption, StoreOption, WorkersOption, executor_of
 from manymotives.data.labels import Label
@@ -101,7 +102,7 @@ def design(
         }
     )
     for note in notes:
-        speaker.say(f"! {note}")
+        speaker.say(f"! {in_options(note)}")
     speaker.say(str(found))
     speaker.say(found.table.round(4).to_string(index=False))
     if out is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import typer
 import xarray as xr
@@ -17,7 +18,7 @@ from manymotives.inference import Progress
 from manymotives.io.writing import write_table
 from manymotives.models.priors import Prior
 from manymotives.posterior import MixturePosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
-from manymotives.posterior.effects import has_effects
+from manymotives.posterior.effects import has_effects, reference_said
 from manymotives.posterior.feature_weights import population_weights
 from manymotives.posterior.tables import selected
 
@@ -65,7 +66,7 @@ def export(
                 write_table(table, out / f"{name}.csv")
                 speaker.say(f"{out / name}.csv  {len(table):,} rows")
         for reason in (*skipped, *posterior.warnings):
-            speaker.say(f"! {reason}", "yellow")
+            speaker.warn(reason)
         if not posterior.warnings:
             speaker.say("There are no warnings.")
         speaker.result(
@@ -111,9 +112,21 @@ def _tables(
         wanted["contrasts_between_subjects"] = lambda: _contrasts(posterior, "task", level, chosen)
     wanted |= {
         "policies": lambda: _policies(posterior),
-        "population": lambda: posterior.summary(level=level).table.rename_axis("quantity").reset_index(),
+        "population": lambda: _population(posterior, level),
     }
     return _made(wanted, posterior)
+
+
+def _population(posterior: Posterior, level: float) -> pd.DataFrame:
+    """Parameters of the population and of subjects; with covariates, to whom the population's locations apply."""
+    table = posterior.summary(level=level).table.rename_axis("quantity").reset_index()
+    reference = reference_said(posterior)
+    if not reference or not len(table):
+        return table
+    target = posterior.target  # type: ignore[attr-defined]
+    located = {block.name for block in target.blocks if not block.name.endswith("_scale")}
+    names = table["quantity"].str.replace(r"\[.*", "", regex=True)
+    return table.assign(reference=np.where(names.isin(located), reference, ""))
 
 
 def _made(

@@ -14,7 +14,16 @@ from manymotives import inference
 from manymotives.commands.common import JsonOption, Speaker
 from manymotives.commands.conclusions import found_and_said
 from manymotives.commands.covariates import asked_covariates, check_covariates, covariates_said, with_covariates
-from manymotives.commands.discount import DEPTH_HELP, PRIOR_HELP, depth_said, with_depth, with_discount_prior
+from manymotives.commands.discount import DEFAULT as DISCOUNT
+from manymotives.commands.discount import (
+    DEPTH_HELP,
+    PRIOR_HELP,
+    depth_said,
+    discount_said,
+    with_depth,
+    with_discount_prior,
+)
+from manymotives.commands.discount import HELP as DISCOUNT_HELP
 from manymotives.commands.features import check_features, features_said, made_of_features
 from manymotives.commands.inputs import Inputs, read_inputs
 from manymotives.commands.mixture import BY, MOTIVES, SPREAD, MotivesOf, asked_mixture, mixture_said
@@ -66,6 +75,13 @@ class Method(StrEnum):
 
 
 SHARING = {Model.mrp: Hierarchical(), Model.rp: Pooled(), Model.separate: Separate()}
+MODELS = {
+    Model.mrp: "partial pooling",
+    Model.rp: "complete pooling",
+    Model.separate: "no pooling",
+    Model.mixture: "subjects share motives",
+    Model.mpo: "policy-optimality",
+}
 REWARDS: dict[Reward, type] = {
     Reward.dirichlet: DirichletReward,
     Reward.beta: BetaReward,
@@ -109,10 +125,7 @@ def fit(
             rich_help_panel=Where,
         ),
     ] = False,
-    discount: Annotated[
-        float,
-        typer.Option(help="Discount factor, at least 0 and below 1.", rich_help_panel=Where),
-    ] = 0.95,
+    discount: Annotated[float | None, typer.Option(help=DISCOUNT_HELP, rich_help_panel=Where)] = None,
     discount_prior: Annotated[str | None, typer.Option(help=PRIOR_HELP, rich_help_panel=Where)] = None,
     depth: Annotated[int | None, typer.Option(help=DEPTH_HELP, rich_help_panel=Where)] = None,
     terminal: Annotated[
@@ -134,8 +147,9 @@ def fit(
     model: Annotated[
         Model,
         typer.Option(
-            help="mrp: subjects of one population (partial pooling); rp: the same reward for all; separate: no "
-            "pooling; mixture: subjects share motives; mpo: no softmax, a prior on optimality.",
+            help="mrp: partial pooling, subjects of one population; rp: complete pooling, the same reward for all; "
+            "separate: no pooling; mixture: subjects share motives; mpo: the policy-optimality model, with a prior on "
+            "how close to optimal subjects are in place of a softmax.",
             rich_help_panel=How,
         ),
     ] = Model.mrp,
@@ -261,7 +275,7 @@ def fit(
                 choices,
                 environment or (),
                 given,
-                discount=discount,
+                discount=DISCOUNT if discount is None else discount,
                 terminal=terminal or (),
                 coordinates=coordinates,
                 history=history,
@@ -274,7 +288,8 @@ def fit(
         if asked is not None:
             chosen_model, more = with_covariates(chosen_model, asked, inputs)
             warnings += more
-        _introduce(speaker, inputs, warnings)
+        known = inputs.environment.discount
+        _introduce(speaker, inputs, warnings, discount_said(chosen_model, known, is_default=discount is None))
         if dry_run:
             run = Run(chosen_model, inputs.dynamics, inputs.demonstrations, chosen_method, seed=seed)  # or refused
             chosen_method = run.method
@@ -283,7 +298,7 @@ def fit(
             more_said = f"{depth_said(depth)}{switching_said(switches)}{mixture_said(shared)}"
             more_said += covariates_said(asked, chosen_model, inputs)
             clauses = f"{made_of}{more_said}".replace(",,", ",")
-            what = f"{model.value} with {prior.value} rewards on {on_what.value}{clauses}"
+            what = f"{model.value} ({MODELS[model]}) with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
             seconds, advice = run.forecast(progress)
             if math.isfinite(seconds):
@@ -340,11 +355,11 @@ def _method(model: Model, method: Method | None, **settings: Any) -> Any:
     return kind(**given)
 
 
-def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...]) -> None:
-    for line in inputs.lines():
+def _introduce(speaker: Speaker, inputs: Inputs, warnings: tuple[str, ...], discount: str) -> None:
+    for line in inputs.lines(discount):
         speaker.say(line)
     for note in (*inputs.notes, *inputs.dynamics.warnings, *warnings, *inputs.demonstrations.warnings):
-        speaker.say(f"! {note}", "yellow")
+        speaker.warn(note)
 
 
 def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Path, seconds: float) -> None:
@@ -355,7 +370,7 @@ def _conclude(speaker: Speaker, posterior: Posterior, inputs: Inputs, target: Pa
     for line in lines:
         speaker.say(line)
     for warning in posterior.warnings:
-        speaker.say(f"! {warning}", "yellow")
+        speaker.warn(warning)
     speaker.say(f"Saved in {target}. Next: manymotives report {target}, or manymotives export {target} --out tables")
     speaker.result(
         {

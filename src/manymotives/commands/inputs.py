@@ -67,9 +67,10 @@ class Inputs:
             "notes": list(self.notes),
         } | ({"environments": list(environment.names)} if isinstance(environment, Environments) else {})
 
-    def lines(self) -> list[str]:
-        """The same for people."""
+    def lines(self, discount: str | None = None) -> list[str]:
+        """The same for people; `discount`: what to say of it, if more than its value."""
         facts = self.facts()
+        discount = discount or f"discount {facts['discount']:g}"
         guess = " (guessed from their names; use --task, --state, … to change this)" if self.is_guess else ""
         ends = f", {facts['terminal_states']} of them terminal" if facts["terminal_states"] else ""
         return [
@@ -78,7 +79,7 @@ class Inputs:
             f"{_some(facts['choices'], 'choice')}: from {facts['fewest_choices']:,} to {facts['most_choices']:,} "
             f"per subject, median {facts['median_choices']:,.0f}.",
             f"{_some(facts['states'], 'state')}{ends}, {facts['states_visited']:,} of them visited; "
-            f"{_some(facts['actions'], 'action')}; discount {facts['discount']:g}; "
+            f"{_some(facts['actions'], 'action')}; {discount}; "
             f"{self._which()}.",
         ]
 

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from manymotives.commands.common import Speaker
+from manymotives.commands.options import in_options
 from manymotives.commands.whatif import NEW, new_environment
 from manymotives.fitting.fit import load
 from manymotives.reporting import report as write_report
@@ -39,5 +40,5 @@ def report(
         asked = None if place is None else posterior.counterfactual(environment=place)
         written = write_report(posterior, out, score=scores, title=title, counterfactual=asked)
     for warning in posterior.warnings:
-        console.print(f"! {warning}", markup=False, soft_wrap=True)
+        console.print(f"! {in_options(warning)}", markup=False, soft_wrap=True)
     console.print(str(written), style="bold", markup=False, soft_wrap=True)

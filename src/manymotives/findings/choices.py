@@ -34,6 +34,19 @@ class PredictiveCheck:
     repeats: dict[str, float] | None  # observed, lower, upper, p: share of steps that repeat the action before
     draws: int
 
+    def __repr__(self) -> str:
+        outside = (self.shares["observed"] < self.shares["lower"]) | (self.shares["observed"] > self.shares["upper"])
+        lines = [
+            f"Choices compared with {self.draws:,} replications: p = {self.p_value:.2f} (a value near 0 means that the "
+            "model misses something)",
+            f"  {int(outside.sum()):,} of {len(outside):,} shares of an action in a state lie outside their 95 % "
+            f"interval; about {0.05 * len(outside):.0f} would by chance",
+        ]
+        if self.repeats is not None:
+            observed, lower, upper = (f"{100 * self.repeats[word]:.1f} %" for word in ("observed", "lower", "upper"))
+            lines.append(f"  repeats of the previous action: {observed} of steps; the model expects {lower} to {upper}")
+        return "\n".join([*lines, "  Tables: subjects, states, shares."])
+
 
 def predictive_check(posterior: Posterior | Sample, *, seed: int = 0) -> PredictiveCheck:
     """A posterior predictive check: observed choices compared with choices that the posterior predicts in the same

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
-from manymotives.findings.effects import population_codings
 from manymotives.models.components import Factor
 from manymotives.models.covariates import level_name
 from manymotives.models.formulas import column_names
 from manymotives.posterior import Posterior
-from manymotives.posterior.effects import has_effects
+from manymotives.posterior.effects import has_effects, population_codings
 
 
 def contrasts(posterior: Any, *, level: float = 0.95) -> pd.DataFrame:

@@ -7,10 +7,8 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.errors import InputError
-from manymotives.models.components import Factor, Numeric
 from manymotives.models.covariates import level_name
 from manymotives.models.designs import Design
-from manymotives.models.formulas import column_names
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.models.sharing import REWARD
 from manymotives.posterior import Posterior
@@ -72,34 +70,6 @@ def effect_target(row: Any) -> str:
     if "feature" in cells and not isinstance(row["feature"], str):
         cells["feature"] = f"feature {cells['feature']}"
     return ", ".join(cells.values()) if cells else str(row["parameter"]).replace("_", " ")
-
-
-def population_codings(posterior: Any) -> list[Numeric | Factor]:
-    """How each covariate of the population was coded, in the order of the formulas; members of levels aside."""
-    designs = designs_of(posterior.model.sharing, posterior.tasks).values()
-    found = []
-    for design in designs:
-        used = {part.name for term in design.read.terms for part in term}
-        found += [coding for coding in design.codings if coding.component.name in used]
-    return found
-
-
-def reference_said(posterior: Any) -> str:
-    """Where the population mean of a model with covariates lies: "diet = fed, average age"; "" without covariates."""
-    if not has_effects(posterior):
-        return ""
-    factors: dict[str, set[str]] = {}
-    for coding in population_codings(posterior):
-        if isinstance(coding, Factor):
-            name, reference = column_names(coding.component.tree)[0], f"= {coding.levels[0]}"
-        else:
-            name, reference = coding.component.name, "average"
-        factors.setdefault(name, set()).add(reference)
-    if any(len(found) > 1 for found in factors.values()):  # formulas of several parameters differ in their coding
-        return "the reference of each formula"
-    return ", ".join(
-        f"average {name}" if reference == "average" else f"{name} {reference}" for name, (reference,) in factors.items()
-    )
 
 
 def _regression(posterior: Any) -> dict[tuple[str, str], float]:

@@ -11,13 +11,18 @@ import numpy as np
 import pandas as pd
 
 from manymotives.errors import InputError
-from manymotives.findings.effects import reference_said
 from manymotives.findings.learning import NOISE, SETTLED, UNMOVED, largest_shift
 from manymotives.findings.sample import check_one_motive, thinned
 from manymotives.models.model import EVERYBODY
 from manymotives.models.priors import Prior
 from manymotives.posterior import Posterior
-from manymotives.posterior.feature_weights import population_draws, prior_weights
+from manymotives.posterior.effects import reference_said
+from manymotives.posterior.feature_weights import (
+    population_draws,
+    prior_of_population,
+    prior_of_weights,
+    prior_weights,
+)
 
 POPULATION_MEAN = "population mean"
 DRAWS = 4000
@@ -41,10 +46,16 @@ class FeatureWeights:
     average_name: str | None  # POPULATION_MEAN, with the reference of covariates; "mean of the subjects" without it
     average: pd.DataFrame  # by feature: mean, sd, lower, upper, p_positive, and prior_*: NaN where it has no prior
     spread: pd.DataFrame  # the same of the standard deviation between tasks
+    highest: np.ndarray  # P(weight is the highest of all tasks)
     above_average: np.ndarray  # P(weight > average); [0, features] where there is no average
     compared: np.ndarray  # [n] which of `who` are compared with each other
     above: np.ndarray  # [features, n, n] P(weight of the first > weight of the second)
     limit: float  # of a shift, below which nothing counts as learnt
+
+    def __repr__(self) -> str:
+        what = "Weights × inverse temperature" if self.is_product else "Weights"
+        table = self.to_frame().round(3).to_string(index=False, max_rows=20, max_cols=9)
+        return f"{what} of {len(self.features)} features:\n\n{table}"
 
     @property
     def unmoved(self) -> np.ndarray:
@@ -63,7 +74,7 @@ class FeatureWeights:
         table = pd.DataFrame({"who": np.repeat(self.who, count), "feature": np.tile(self.features, len(self.who))})
         for name in ("mean", "sd", "lower", "upper"):
             table[name] = getattr(self, name).ravel()
-        table["p_positive"] = self.positive.ravel()
+        table["p_positive"], table["p_highest"] = self.positive.ravel(), self.highest.ravel()
         if len(self.above_average):
             table["p_above_average"] = self.above_average.ravel()
         for name in ("mean", "sd", "lower", "upper"):
@@ -119,6 +130,7 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
     prior = prior_weights(few, is_product)
     before = prior.transpose("draw", "feature").values
     average, average_prior, spread, spread_prior = _population(few, after, is_product)
+    has_population = average_prior is not None
     names = tuple(name if isinstance(name, str) else f"feature {name}" for name in values["feature"].values.tolist())
     counts = posterior.data["observed_data"].dataset["counts"].values.sum(axis=(1, 2))
     compared = np.sort(np.argsort(-counts, kind="stable")[:COMPARED]) if after.shape[1] > 1 else np.arange(0)
@@ -134,13 +146,14 @@ def feature_weights(posterior: Any, draws: int = DRAWS) -> FeatureWeights:
         lower=lower,
         upper=upper,
         positive=(after > 0).mean(axis=0),
+        highest=(after == after.max(axis=1, keepdims=True)).mean(axis=0),
         shift=np.array(shift),
-        prior=_rows(before, None, names)[["mean", "sd", "lower", "upper"]],
+        prior=_prior(few, _rows(before, None, names)[["mean", "sd", "lower", "upper"]], is_product),
         average_name=None
         if average is None
-        else (_population_mean(posterior) if average_prior is not None else "mean of the subjects"),
-        average=_rows(average, average_prior, names),
-        spread=_rows(spread, spread_prior, names),
+        else (_population_mean(posterior) if has_population else "mean of the subjects"),
+        average=_prior_of(few, _rows(average, average_prior, names), "mean" if has_population else None),
+        spread=_prior_of(few, _rows(spread, spread_prior, names), "scale" if has_population else None),
         above_average=np.zeros((0, len(names))) if average is None else (after > average[:, None]).mean(axis=0),
         compared=compared,
         above=_above(after[:, compared]),
@@ -186,6 +199,22 @@ def _rows(draws: np.ndarray | None, prior: np.ndarray | None, names: tuple[str, 
             table[f"{begin}{name}"] = found
     table["p_positive"] = (draws > 0).mean(axis=0)
     return table
+
+
+def _prior(few: Any, table: pd.DataFrame, is_product: bool) -> pd.DataFrame:
+    """Of any task's weights before the data, with exact moments where there are any; tails are from draws."""
+    mean, sd = prior_of_weights(few, False)
+    if is_product or "task" not in mean.dims:
+        return table
+    return table.assign(mean=mean.mean("task").values, sd=np.sqrt((sd**2).mean("task").values))
+
+
+def _prior_of(few: Any, table: pd.DataFrame, parameter: str | None) -> pd.DataFrame:
+    """The same of a parameter of the population."""
+    if parameter is None:
+        return table
+    exact = (each.sel(parameter=parameter).values for each in prior_of_population(few, population_draws(few)[0]))
+    return table.assign(**dict(zip(("prior_mean", "prior_sd"), exact)))
 
 
 def _above(values: np.ndarray) -> np.ndarray:

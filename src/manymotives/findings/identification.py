@@ -37,6 +37,15 @@ class Identification:
     groups: np.ndarray  # [environments, K] equal where a difference can be shown there; negative: not in it
     groups_together: np.ndarray  # [K]
 
+    def __repr__(self) -> str:
+        what = "weights of features" if self.of_features else "rewards"
+        pairs = self.only_together
+        lines = [f"What choices can identify of {len(self.rewards):,} {what} in {len(self.environments)} environments:"]
+        each = [*zip(map(str, self.environments), self.hidden.tolist()), ("all together", self.hidden_together)]
+        lines += [f"  {name}: {count:,} independent directions change no choice" for name, count in each]
+        lines.append(f"  {len(pairs):,} differences can be identified only by choices in several environments together")
+        return "\n".join([*lines, "  to_frame() has one row for each difference."])
+
     @property
     def shown(self) -> np.ndarray:
         """[environments, K, K] whether choices in an environment alone can show the difference between two rewards."""

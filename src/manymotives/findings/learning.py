@@ -4,7 +4,8 @@ Two figures for each reward say how much was learnt. `sd_ratio` is the posterior
 `shift` is the largest change in the probability of any statement "this reward is below x", sup |F − F₀|: 0 where the
 posterior is the prior, 1 where they do not overlap. A difference is settled where its sign has a probability of at
 least 95 %. Only differences that choices can show in this environment are looked at: the others rest on the prior
-alone, however sure the posterior is of them (see `planning.identifiability`).
+alone, however sure the posterior is of them (see `planning.identifiability`). What is the same in every draw of the
+prior, such as the difference between two states with the same features, is fixed: there is nothing to learn about it.
 """
 
 from collections.abc import Callable
@@ -29,6 +30,7 @@ NUMBERS = 60_000_000  # rewards at a time: draws × tasks × cells
 PLANS = 40_000_000  # the same where canonical rewards need plans: draws × tasks × states²
 PAIRED = 40  # states whose differences are looked at: those most often chosen in
 UNMOVED = 0.1  # a shift below this counts as nothing learnt
+ROUNDING = 1e-9  # of canonical rewards, whose range is 1: what varies by less is fixed
 NOISE = 1.63  # over √n: what the shift of equal distributions exceeds once in a hundred times (Kolmogorov)
 SETTLED = 0.95
 POPULATION = "population"
@@ -45,14 +47,14 @@ class Learning:
     sd: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    sd_ratio: np.ndarray
+    sd_ratio: np.ndarray  # NaN where the prior fixes a reward
     shift: np.ndarray
     prior_mean: np.ndarray  # [cells]
     prior_sd: np.ndarray
     prior_lower: np.ndarray
     prior_upper: np.ndarray
-    pairs: np.ndarray  # [pairs, 2] cells whose difference was looked at: those that choices can show
-    prior_alone: np.ndarray  # [others, 2] the other ones between the same states: no choice can show these
+    pairs: np.ndarray  # [pairs, 2] cells whose difference was looked at: those that choices can show, and not fixed
+    prior_alone: np.ndarray  # [others, 2] others between the same states, not fixed: no choice can show these
     comparable: (
         np.ndarray
     )  # [cells] equal numbers where choices can show a difference, negative where they can show none
@@ -60,6 +62,28 @@ class Learning:
     prior_above: np.ndarray  # [pairs]
     draws: int
     limit: float  # of a shift, below which nothing counts as learnt: 0.1, or more where so few draws differ by more
+
+    def __repr__(self) -> str:
+        own = slice(int(self.has_population), None)
+        moved, settled = ~self.unmoved[own][:, self.varies], self.settled[own].sum(axis=1)
+        lines = [
+            f"What was learnt about {moved.shape[1]:,} rewards of {_whose(self)}, from {self.draws:,} draws:",
+            f"  {int(moved.sum()):,} of {moved.size:,} rewards have changed noticeably from their prior (shift ≥ "
+            f"{self.limit:.2g})",
+        ]
+        if len(self.pairs):
+            lines.append(
+                f"  {len(self.pairs):,} differences that choices can identify; the sign is settled for "
+                f"{settled.min():,} to {settled.max():,} of them per task"
+            )
+        if len(self.prior_alone):
+            lines.append(f"  {len(self.prior_alone):,} differences that rest on the prior alone")
+        return "\n".join([*lines, "  to_frame() has one row for each reward."])
+
+    @property
+    def varies(self) -> np.ndarray:
+        """[cells] whether a reward differs between draws of the prior; others are fixed, with nothing to learn."""
+        return self.prior_sd > ROUNDING
 
     @property
     def unmoved(self) -> np.ndarray:
@@ -83,6 +107,13 @@ class Learning:
         for name in ("prior_mean", "prior_sd", "prior_lower", "prior_upper"):
             table[name] = np.tile(getattr(self, name), len(self.who))
         return table.assign(sd_ratio=self.sd_ratio.ravel(), shift=self.shift.ravel())
+
+
+def _whose(learnt: Learning) -> str:
+    count = len(learnt.who) - learnt.has_population
+    if learnt.who == (EVERYBODY,):
+        return "all tasks together"
+    return f"{count:,} task{'s' if count > 1 else ''}"
 
 
 def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
@@ -128,9 +159,10 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
     alike = comparable(posterior, canonical=True)[exists]
     pairs = _pairs(posterior, cells)
     shown = (alike[pairs[:, 0]] == alike[pairs[:, 1]]) & (alike[pairs[:, 0]] >= 0)
-    pairs, prior_alone = pairs[shown], pairs[~shown]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = after.std(axis=0) / before.std(axis=0)
+    free = _vary(before, pairs)
+    pairs, prior_alone = pairs[shown & free], pairs[~shown & free]
+    prior_sd = before.std(axis=0)
+    varies = prior_sd > ROUNDING
     tails = np.quantile(after, [0.025, 0.975], axis=0)
     prior_tails = np.quantile(before, [0.025, 0.975], axis=0)
     return Learning(
@@ -141,10 +173,10 @@ def learning(posterior: Posterior, draws: int = DRAWS) -> Learning:
         sd=after.std(axis=0),
         lower=tails[0],
         upper=tails[1],
-        sd_ratio=np.where(np.isfinite(ratio), ratio, 1.0),  # what never varied is as it was
-        shift=_shifts(after, before),
+        sd_ratio=after.std(axis=0) / np.where(varies, prior_sd, np.nan),
+        shift=np.where(varies, _shifts(after, before), 0.0),
         prior_mean=before.mean(axis=0),
-        prior_sd=before.std(axis=0),
+        prior_sd=prior_sd,
         prior_lower=prior_tails[0],
         prior_upper=prior_tails[1],
         pairs=pairs,
@@ -249,6 +281,15 @@ def _pairs(posterior: Posterior, cells: pd.DataFrame) -> np.ndarray:
     if posterior.model.reward.on == "state_action":
         pairs = pairs[state[pairs[:, 0]] == state[pairs[:, 1]]]
     return pairs
+
+
+def _vary(values: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """[pairs] whether the difference is not the same in all draws [draws, cells]."""
+    found = np.zeros(len(pairs), dtype=bool)
+    first = values[0, pairs[:, 0]] - values[0, pairs[:, 1]]
+    for draw in values[1:]:
+        found |= np.abs(draw[pairs[:, 0]] - draw[pairs[:, 1]] - first) > ROUNDING
+    return found
 
 
 def _above(values: np.ndarray, pairs: np.ndarray) -> np.ndarray:

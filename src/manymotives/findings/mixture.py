@@ -32,6 +32,10 @@ class SharedMotives:
     unit: str  # of what they want
     cells: tuple[str, ...]  # columns that say of what: ("feature",), ("state",) or ("state", "action")
 
+    def __repr__(self) -> str:
+        number = self.number.round(3).to_string(max_rows=10)
+        return f"{self.partition!r}\n\nNumber of motives:\n{number}\n\nTables: wants, apart."
+
     def names(self, table: pd.DataFrame) -> list[str]:
         """Of what each row of a table is."""
         if self.cells == ("state", "action"):

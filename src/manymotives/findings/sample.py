@@ -27,6 +27,9 @@ class Sample:
     posterior: Posterior  # with these draws only
     on_planned: Callable[[int], None] | None = None  # told how many draws are planned for, as it goes
 
+    def __repr__(self) -> str:
+        return f"Sample of {len(self.rewards):,} draws of: {self.posterior!r}"
+
     @property
     def is_pooled(self) -> bool:
         return self.posterior.model.is_pooled

@@ -47,6 +47,13 @@ class Clusters:
     together: np.ndarray  # [M, M] how often two are in one group, over draws
     silhouettes: pd.DataFrame  # groups, subjects, cloud: mean silhouettes
 
+    def __repr__(self) -> str:
+        sizes = np.bincount(self.group)
+        p = "too few for a test" if np.isnan(self.p_value) else f"p = {self.p_value:.2g}"
+        if not self.is_supported:
+            return f"No groups are supported among {len(self.group):,} tasks ({p})."
+        return f"{self.number} groups, of {', '.join(map(str, sizes))} tasks ({p}). Tasks' groups: {self.group + 1}"
+
     @property
     def is_supported(self) -> bool:
         return self.number > 1
@@ -75,6 +82,11 @@ class Similarity:
     order: np.ndarray  # [M] so that those alike stand together
     clusters: Clusters
     draws: int
+
+    def __repr__(self) -> str:
+        left_out = f" ({self.left_out:,} with fewer choices are left out)" if self.left_out else ""
+        head = f"Similarity of {len(self.who):,} tasks{left_out}, from {self.draws:,} draws. {self.clusters!r}"
+        return f"{head}\n\n{self.to_frame().round(3).to_string(index=False, max_rows=20)}"
 
     def to_frame(self) -> pd.DataFrame:
         """One row a subject: its group, whom it resembles most, and how sure that is."""

@@ -22,8 +22,7 @@ from manymotives.inference.mcmc.density import density_workspace, noncentred_dra
 from manymotives.inference.mcmc.proposals import proposal_workspace
 from manymotives.inference.mcmc.state import AcceptanceCounts, Data, DrawArrays, Tuning, empty_state
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
-from manymotives.inference.mcmc.watching import COMPILING
-from manymotives.inference.progress import InParts, Progress
+from manymotives.inference.progress import COMPILING, InParts, Progress
 from manymotives.models import RewardPolicyModel, Target
 from manymotives.planning import plan
 from manymotives.planning.elimination import no_elimination

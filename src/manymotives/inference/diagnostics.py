@@ -1,7 +1,7 @@
 """What a careful statistician would say of a fit: mixing, and what the data left as the prior had it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -36,7 +36,8 @@ class Mixing(NamedTuple):
         return min(self.bulk, self.tail)
 
     def __str__(self) -> str:
-        agree = f"R-hat ≤ {self.rhat:.3f}, " if np.isfinite(self.rhat) else ""
+        # estimates of R-hat may lie below 1, which no limit does
+        agree = f"R-hat ≤ {max(self.rhat, 1.0):.3f}, " if np.isfinite(self.rhat) else ""
         return f"{agree}effective draws ≥ {self.bulk:.0f} (bulk) and {self.tail:.0f} (tails), for every quantity"
 
 
@@ -76,6 +77,15 @@ def mixing(posterior: xr.Dataset, remedy: str = "Raise `thin` or `draws`.") -> M
                     f"{EFFECTIVE:.0f} for {bad} of {count} quantities. {remedy}"
                 )
     return Mixing(tuple(found), **figures)
+
+
+def remedy(method: Any, made: int) -> str:
+    """What gives chains of a method more draws, where each has made so many: what ended the run must be raised."""
+    if not hasattr(method, "max_rounds"):
+        return "Raise `thin` or `draws`."
+    if getattr(method, "device", None) is not None or method.draws is None:
+        return "Raise `draws`."
+    return "Raise `max_rounds`, or `draws`." if made >= method.draws * method.max_rounds else "Let the run continue."
 
 
 def _stands_still(values: xr.DataArray) -> bool:

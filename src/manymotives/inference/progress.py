@@ -17,6 +17,7 @@ BETWEEN = 30.0  # seconds from one line in a log to the next
 ANNOUNCED = 60.0  # seconds left of a run that is announced by a line where there is no bar
 FEW = 0.03  # of all pieces: while fewer are done, a forecast tells more than the time that they took
 LONG = 300.0  # seconds left of a run that comes with advice
+COMPILING = "Compiling, once"  # said by one line a run
 WRONG = 3.0  # by what factor the first forecast must have been wrong to be corrected
 
 
@@ -34,6 +35,7 @@ class Progress:
 
     shown: bool = True
     on_command_line: bool = False  # whether advice is in the terms of the command line
+    said: set[str] = field(default_factory=set, repr=False)  # phases that are named by one line a run, and have been
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
@@ -52,7 +54,7 @@ class Progress:
         )
         with Bar(*columns, console=console, transient=True, disable=not visible, refresh_per_second=4) as bar:
             task = bar.add_task(unit, total=total, rate="", note="", visible=False)
-            yield Report(bar, task, unit, time.monotonic(), self.on_command_line, speaks=self.shown)
+            yield Report(bar, task, unit, time.monotonic(), self.on_command_line, speaks=self.shown, said=self.said)
         sys.stderr.flush()
 
     @contextmanager
@@ -107,7 +109,7 @@ class Quiet(Progress):
 
     @contextmanager
     def of(self, total: int, unit: str) -> Iterator["Report"]:
-        with Progress(False, self.on_command_line).of(total, unit) as report:
+        with Progress(False, self.on_command_line, self.said).of(total, unit) as report:
             yield replace(report, speaks=self.shown, names_phases=False)
 
     @contextmanager
@@ -119,7 +121,7 @@ class InParts(Progress):
     """One bar for several runs, each a part of the whole: what one does comes on top of what those before it did."""
 
     def __init__(self, whole: "Report", before: int = 0) -> None:
-        super().__init__(whole.bar.disable is False, whole.on_command_line)
+        super().__init__(whole.bar.disable is False, whole.on_command_line, whole.said)
         self.whole = replace(whole, before=before, begun=before)
 
     @contextmanager
@@ -162,6 +164,7 @@ class Report:
     first_draws: int | None = None  # per chain, that the outlook is about, if there may be more
     names_phases: bool = True  # whether phases are named by lines where there is no bar
     phases: dict[str, float] = field(default_factory=dict)  # when each was first seen, or is to be named again
+    said: set[str] = field(default_factory=set)  # as of `Progress`
 
     def update(self, done: int, note: str = "", phase: str = "") -> None:
         """So much is done; `phase`: what is being done now."""
@@ -190,7 +193,8 @@ class Report:
         self.phases[phase] = time.monotonic() + BETWEEN
         if not self.bar.disable:
             self.bar.update(self.task, description=phase, visible=True)  # type: ignore[arg-type]
-        elif self.speaks and self.names_phases:
+        elif self.speaks and self.names_phases and not (phase.startswith(COMPILING) and COMPILING in self.said):
+            self.said.update({COMPILING} if phase.startswith(COMPILING) else ())
             _print(self.bar.console, f"{phase}: {note}." if note else f"{phase} …")
 
     def outlook(self, done: int, seconds_each: float, until: int | None = None, advice: Advice | None = None) -> str:

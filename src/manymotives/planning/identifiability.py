@@ -42,6 +42,7 @@ from scipy.sparse.linalg import splu
 from manymotives.data.environment import Environment
 from manymotives.errors import InputError
 from manymotives.planning.finite_horizon import checked_depth
+from manymotives.planning.identifiability_words import described
 from manymotives.planning.potentials import (
     NUMBERS,
     SINGULAR,
@@ -146,6 +147,9 @@ class Identifiability:
             Whether choices can identify the difference; an array if the numbers are arrays.
         """
         return (self.groups[first] == self.groups[second]) & (self.groups[first] >= 0)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def is_plain(self) -> bool:

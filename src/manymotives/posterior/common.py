@@ -164,7 +164,7 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         Returns
         -------
         list of str
-            One sentence for each finding; empty if only a constant is unidentified.
+            One sentence for each finding; empty if only a constant is unidentified, and then printed as such.
         """
         return unidentified(self)
 
@@ -281,7 +281,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         ----------
         contrasts
             If None, one row for each task and feature, with the probability that the weight is above 0; or for each
-            task and state (and action), with the probability that the reward is above the task's average. "task":
+            task and state (and action), that the reward is above the task's average. `p_highest`: that no other task's
+            is higher. `prior_mean`, `prior_sd`: exact for normal weights and rewards, else rounded draws. "task":
             differences between tasks. "feature", "state": differences within a task. They have the probability of being
             above 0; `identified` is False if a difference between states depends on the prior alone.
         of

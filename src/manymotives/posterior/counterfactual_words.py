@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from manymotives.planning.identifiability_words import named
 from manymotives.posterior.changes import Change
 from manymotives.posterior.shown_after import ShownAfter
-from manymotives.posterior.unidentified import named
 
 FEW_DRAWS = 200  # fewer make the ends of intervals uncertain
 

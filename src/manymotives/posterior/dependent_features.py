@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from manymotives.data.environment import Environment
 from manymotives.errors import quoted
 from manymotives.models.rewards import GaussianReward
-from manymotives.posterior.unidentified import echelon
+from manymotives.planning.identifiability_words import echelon
 
 LARGEST = 1000  # features that are looked at together: half a second
 CANDIDATE, SINGULAR = 1e-6, 1e-9  # of columns of length 1, squared and not: what may be zero, and what is

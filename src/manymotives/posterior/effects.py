@@ -8,7 +8,9 @@ import pandas as pd
 import xarray as xr
 
 from manymotives.errors import InputError, quoted
+from manymotives.models.components import Factor, Numeric
 from manymotives.models.designs import Design
+from manymotives.models.formulas import column_names
 from manymotives.models.sharing import REWARD, Hierarchical
 from manymotives.posterior.tables import described
 
@@ -25,6 +27,34 @@ def designs_of(sharing: Hierarchical, tasks: Sequence[Any]) -> dict[str, Design]
 def has_effects(posterior: Any) -> bool:
     """Whether tasks' parameters depend on covariates."""
     return getattr(getattr(posterior.model, "sharing", None), "has_covariates", False)
+
+
+def population_codings(posterior: Any) -> list[Numeric | Factor]:
+    """How each covariate of the population was coded, in the order of the formulas; members of levels aside."""
+    designs = designs_of(posterior.model.sharing, posterior.tasks).values()
+    found = []
+    for design in designs:
+        used = {part.name for term in design.read.terms for part in term}
+        found += [coding for coding in design.codings if coding.component.name in used]
+    return found
+
+
+def reference_said(posterior: Any) -> str:
+    """Where the population mean of a model with covariates lies: "diet = fed, average age"; "" without covariates."""
+    if not has_effects(posterior):
+        return ""
+    factors: dict[str, set[str]] = {}
+    for coding in population_codings(posterior):
+        if isinstance(coding, Factor):
+            name, reference = column_names(coding.component.tree)[0], f"= {coding.levels[0]}"
+        else:
+            name, reference = coding.component.name, "average"
+        factors.setdefault(name, set()).add(reference)
+    if any(len(found) > 1 for found in factors.values()):  # formulas of several parameters differ in their coding
+        return "the reference of each formula"
+    return ", ".join(
+        f"average {name}" if reference == "average" else f"{name} {reference}" for name, (reference,) in factors.items()
+    )
 
 
 def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd.DataFrame:

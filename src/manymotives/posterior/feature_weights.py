@@ -13,7 +13,9 @@ import xarray as xr
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
-from manymotives.posterior.tables import contrasts_of, described, selected, tidy
+from manymotives.models.moments import family_moments, weight_moments
+from manymotives.posterior.effects import reference_said
+from manymotives.posterior.tables import contrasts_of, described, p_highest, rounded, selected, tidy
 
 
 def weights_table(
@@ -25,15 +27,32 @@ def weights_table(
     level: float,
 ) -> pd.DataFrame:
     """One row for each task and feature, or for each pair of tasks or features (see `Posterior.to_frame`)."""
-    weight = posterior.weights * posterior.inverse_temperatures if canonical else posterior.weights
-    weight = selected(selected(weight, "task", tasks), "feature", features).stack(sample=("chain", "draw"))
+    every = posterior.weights * posterior.inverse_temperatures if canonical else posterior.weights
+    every = selected(every, "feature", features).stack(sample=("chain", "draw"))
+    weight = selected(every, "task", tasks)
     if contrasts is not None:
         return contrasts_of(weight, [contrasts], level)
     table = described(weight, level)
     table["p_positive"] = (weight > 0).mean("sample")
-    prior = prior_weights(posterior, canonical)
-    table["prior_mean"], table["prior_sd"] = prior.mean("draw"), prior.std("draw")
+    if not posterior.model.is_pooled and every.sizes["task"] > 1:
+        table["p_highest"] = p_highest(every)  # also of those that are not shown
+    table["prior_mean"], table["prior_sd"] = prior_of_weights(posterior, canonical)
     return tidy(table, ["task", "feature"])
+
+
+def prior_of_weights(posterior: Any, canonical: bool) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean and sd of each task's weights before the data: exact if they have a closed form, otherwise from draws."""
+    known, features = weight_moments(posterior.target), posterior.data["posterior"].dataset["feature"]
+    if known is None or (canonical and "inverse_temperature" in posterior.data["prior"].dataset):
+        return rounded(prior_weights(posterior, canonical), "draw")
+    unit = posterior.inverse_temperatures.isel(chain=0, draw=0, drop=True)
+    coordinates = {"task": unit["task"], "feature": features}
+    shape = (len(posterior.tasks), len(features))
+    mean, sd = (
+        xr.DataArray(np.broadcast_to(each[:, : len(features)], shape), dims=("task", "feature"), coords=coordinates)
+        for each in (known.mean, np.sqrt(known.variance))
+    )
+    return (mean * unit, sd * unit) if canonical else (mean, sd)
 
 
 def prior_weights(posterior: Any, canonical: bool = False) -> xr.DataArray:
@@ -51,12 +70,28 @@ def population_weights(posterior: Any, level: float = 0.95) -> pd.DataFrame:
     """Mean and scale (standard deviation between tasks) of each weight in a hierarchical population.
 
     Columns: feature, parameter ("mean" or "scale"), mean, sd, lower, upper, prior_mean, prior_sd; a parameter that was
-    given as a number has an sd of 0.
+    given as a number has an sd of 0. With covariates, `reference` names the subjects to whom the mean applies.
     """
-    after, before = population_draws(posterior)
+    after, _ = population_draws(posterior)
     table = described(after.stack(sample=("chain", "draw")), level)
-    table["prior_mean"], table["prior_sd"] = before.mean("draw"), before.std("draw")
-    return tidy(table, ["feature", "parameter"])
+    table["prior_mean"], table["prior_sd"] = prior_of_population(posterior, after)
+    found, reference = tidy(table, ["feature", "parameter"]), reference_said(posterior)
+    if reference:
+        found["reference"] = np.where(found["parameter"] == "mean", reference, "")
+    return found
+
+
+def prior_of_population(posterior: Any, like: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Exact mean and sd (feature, parameter) of the mean and the scale of weights between tasks, before the data."""
+    layout, size = posterior.target.layout, like.sizes["feature"]
+    hyper = family_moments(layout.hyper_families, layout.hyper_constants)
+    source, known = layout.source[:size], layout.constants[:size]
+    fixed = source < 0
+    mean, variance = np.where(fixed, known, 0.0), np.zeros_like(known)
+    mean[~fixed], variance[~fixed] = hyper.mean[source[~fixed]], hyper.variance[source[~fixed]]
+    coordinates = {name: like[name] for name in ("feature", "parameter")}
+    made = [xr.DataArray(each, dims=("feature", "parameter"), coords=coordinates) for each in (mean, np.sqrt(variance))]
+    return made[0], made[1]
 
 
 def population_draws(posterior: Any) -> tuple[xr.DataArray, xr.DataArray]:

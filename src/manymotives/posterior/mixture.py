@@ -11,7 +11,7 @@ import xarray as xr
 
 from manymotives.data.demonstrations import Demonstrations
 from manymotives.errors import InputError
-from manymotives.inference.diagnostics import Mixing, mixing
+from manymotives.inference.diagnostics import Mixing, mixing, remedy
 from manymotives.models import RewardPolicyModel
 from manymotives.models.mixture import PartitionPrior, first_seen
 from manymotives.posterior.labelling.mixture import judged
@@ -50,7 +50,7 @@ class MixturePosterior(RewardPolicyPosterior):
     def mixing_of(data: xr.DataTree, method: Any) -> Mixing | None:
         """Whether chains agree on the same."""
         watched = judged(data["posterior"].to_dataset(), data["sample_stats"].dataset["lp"].values)
-        return mixing(watched, "Raise `max_rounds`, or `draws`.")
+        return mixing(watched, remedy(method, watched.sizes["draw"]))
 
     @staticmethod
     def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from manymotives.inference.diagnostics import (
     discount_warnings,
     learning_warnings,
     mixing,
+    remedy,
     spread_notes,
     visit_warnings,
 )
@@ -74,8 +75,8 @@ class RewardPolicyPosterior(Explained, Posterior):
         """Whether chains have mixed, where there are any."""
         if not method.is_markov_chain:
             return None
-        settings = "`max_rounds`, or `draws`" if hasattr(method, "max_rounds") else "`thin` or `draws`"
-        return mixing(data["posterior"].dataset, f"Raise {settings}.")
+        drawn = data["posterior"].dataset
+        return mixing(drawn, remedy(method, drawn.sizes["draw"]))
 
     @staticmethod
     def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:

@@ -44,6 +44,12 @@ class Summary:
         mean = self.posterior.by_state_name(self.posterior.mean_reward)
         return _rows(mean, [word for word in ("state", "action") if word in mean.dims])
 
+    def _for_everybody(self, table: pd.DataFrame) -> pd.DataFrame:
+        """One row where one thing is inferred for all tasks; otherwise a row for each, as it is."""
+        if not self.posterior.model.is_pooled or self._has_motives or len(table) < 2:
+            return table
+        return table[:1].set_axis(pd.Index([f"all {len(table)} tasks"], name=table.index.name))
+
     @property
     def _has_motives(self) -> bool:
         return "motive" in self.posterior.data["posterior"].sizes
@@ -63,17 +69,29 @@ class Summary:
 
     def _tables(self) -> list[tuple[str, pd.DataFrame, int]]:
         """What is shown: titles, tables, and how many rows; where rewards are made of features, these alone."""
+        population = self.population_weights
+        reference = "".join(f" (mean: at {each})" for each in population.get("reference", [""])[:1] if each)
         shown = [
-            ("weights of features in the population", self.population_weights.round(3), 40),
-            ("mean weight", self.weights.round(3), 20),
+            (
+                f"weights of features in the population{reference}",
+                population.drop(columns="reference", errors="ignore").round(3),
+                40,
+            ),
+            ("mean weight", self._for_everybody(self.weights).round(3), 20),
         ]
         inferred = isinstance(getattr(self.posterior.model, "inverse_temperature", None), Prior)
         if self.posterior.has_features and inferred and not self._has_motives:
             product = self.posterior.weights * self.posterior.inverse_temperatures
             mean = pd.DataFrame(product.mean(("chain", "draw")).to_pandas())
-            shown.append(("mean of weight × inverse temperature, which is what choices identify", mean.round(3), 20))
+            shown.append(
+                (
+                    "mean of weight × inverse temperature, which is what choices identify",
+                    self._for_everybody(mean).round(3),
+                    20,
+                )
+            )
         if not self.posterior.has_features:
-            shown.append(("mean reward", self.rewards.round(3), 20))
+            shown.append(("mean reward", self._for_everybody(self.rewards).round(3), 20))
         return [each for each in (*shown, ("population and tasks", self.table, 40)) if len(each[1])]
 
 

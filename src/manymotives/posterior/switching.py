@@ -13,7 +13,7 @@ from manymotives.data.demonstrations import Demonstrations
 from manymotives.data.labels import Label
 from manymotives.errors import InputError, quoted
 from manymotives.inference import HMC, Draws
-from manymotives.inference.diagnostics import Mixing, mixing, visit_warnings
+from manymotives.inference.diagnostics import Mixing, mixing, remedy, visit_warnings
 from manymotives.models import Model, RewardPolicyModel, Target
 from manymotives.models.assignment import Assignment
 from manymotives.models.hidden_markov import filtered_motives, log_predictions, smoothed_motives
@@ -83,7 +83,8 @@ class SwitchingPosterior(Posterior):
         """Whether chains have mixed, once their motives are in one order."""
         if not method.is_markov_chain:
             return None
-        return mixing(_few_rows(data["posterior"].to_dataset()), "Raise `max_rounds`, or `draws`.")
+        drawn = data["posterior"].to_dataset()
+        return mixing(_few_rows(drawn), remedy(method, drawn.sizes["draw"]))
 
     @staticmethod
     def warnings_about(data: xr.DataTree, model: Any, lives: np.ndarray) -> tuple[str, ...]:

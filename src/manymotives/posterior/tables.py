@@ -42,6 +42,26 @@ def described(values: xr.DataArray, level: float) -> xr.Dataset:
     )
 
 
+def p_highest(values: xr.DataArray) -> xr.DataArray:
+    """How often each task has the highest value of all tasks, over samples; ties are shared."""
+    is_best = values == values.max("task", skipna=False)
+    return (is_best / is_best.sum("task").clip(min=1)).mean("sample").where(values.isel(sample=0, drop=True).notnull())
+
+
+def rounded(draws: xr.DataArray, over: Any) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean and sd of independent draws, to the digits that their Monte Carlo error leaves."""
+    mean, sd = draws.mean(over, skipna=False), draws.std(over, skipna=False)
+    count = draws.size / max(mean.size, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = np.ceil(-np.log10(sd.values / np.sqrt(count)))
+
+    def with_digits(values: xr.DataArray) -> xr.DataArray:
+        found = [x if not np.isfinite(p) else round(x, int(p)) for x, p in zip(values.values.flat, places.flat)]
+        return values.copy(data=np.reshape(found, values.shape))
+
+    return with_digits(mean), with_digits(sd)
+
+
 def tidy(table: xr.Dataset, keys: list[str]) -> pd.DataFrame:
     """One row for each combination of keys, without those that do not exist."""
     frame = table.to_dataframe(dim_order=keys).reset_index()

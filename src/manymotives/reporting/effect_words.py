@@ -5,12 +5,11 @@ from typing import Any
 import pandas as pd
 
 from manymotives.findings import effect_target
-from manymotives.findings.effects import population_codings
 from manymotives.models.components import Factor
 from manymotives.models.formulas import column_names
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.posterior import Posterior
-from manymotives.posterior.effects import designs_of
+from manymotives.posterior.effects import designs_of, population_codings
 from manymotives.reporting.words import shortened
 
 MOST = 6  # effects in the sentence

@@ -18,7 +18,8 @@ from manymotives.reporting.sections_mixture import how_many_motives
 from manymotives.reporting.sections_model import how_to_cite, in_short, page_head, warnings, what_was_fitted
 from manymotives.reporting.sections_several import has_several, what_each_environment_shows
 from manymotives.reporting.sections_subjects import how_they_act, who_resembles_whom
-from manymotives.reporting.sections_wants import what_data_tell, what_they_want
+from manymotives.reporting.sections_tell import what_data_tell
+from manymotives.reporting.sections_wants import what_they_want
 from manymotives.reporting.sections_whatif import what_would_happen
 
 PLACES = (

@@ -48,8 +48,9 @@ def does_it_predict(content: About, figures: dict[str, Any]) -> Markup:
                 ),
                 _table(compared, str(getattr(score, "model", ""))),
             ]
-        if getattr(score, "note", None) is not None:
-            parts.append(element("p", score.note))
+        for said in ("abbreviations", "note"):
+            if getattr(score, said, None) is not None:
+                parts.append(element("p", getattr(score, said)))
         if getattr(score, "basis", None) is not None:
             parts.append(element("p", f"Computed from {score.basis}."))
         if score.warnings:

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from manymotives import findings
-from manymotives.findings.effects import reference_said
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import BetaReward, GaussianReward
-from manymotives.posterior.effects import designs_of
+from manymotives.posterior.effects import designs_of, reference_said
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.reporting.sections_features import probability

@@ -170,15 +170,21 @@ def _features_table(weights: FeatureWeights, content: Content) -> Markup:
             apart = int(weights.differ[number].sum()) // 2
             cells += [
                 (apart, f"{apart:,} of {pairs:,}"),
-                *(f"{shortened(weights.who[i], 30)} ({_said(weights.mean[i, number])})" for i in (order[-1], order[0])),
+                _who_has(weights, int(order[-1]), number, f"; {probability(weights.highest[order[-1], number])}"),
+                _who_has(weights, int(order[0]), number, ""),
             ]
         rows.append([*cells, f"from {low[number]:.3g} to {high[number]:.3g}".replace("-", "−")])
     whose = weights.average_name or shortened(weights.who[0])
     return table(
         headings,
         rows,
-        caption=f"Weights: {whose}. “above 0” is the probability that the weight is positive.",
+        caption=f"Weights: {whose}. “above 0” is the probability that the weight is positive."
+        + (" After the highest posterior mean: the probability that this is the highest of all." * several),
     )
+
+
+def _who_has(weights: FeatureWeights, who: int, feature: int, sure: str) -> str:
+    return f"{shortened(weights.who[who], 30)} ({_said(weights.mean[who, feature])}{sure})"
 
 
 def _subjects_figure(weights: FeatureWeights, content: Content) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def in_short(content: Content) -> Markup:
     """A few sentences, each with where to read on."""
     learnt = content.learning
     who = slice(1, None) if learnt.has_population else slice(None)
-    moved, pairs = ~learnt.unmoved[who], learnt.settled[who]
+    moved, pairs = ~learnt.unmoved[who][:, learnt.varies], learnt.settled[who]
     points = [] if content.motives is None else [("motives", motives_sentence(content.motives))]
     if content.effects is not None and len(content.effects[0]):  # a level alone, such as (1 | mouse), has none
         points.append(("effects", effects_sentence(content.posterior, content.effects[0])))
@@ -294,10 +294,15 @@ def _weights_cited(content: About) -> str:
 def _discount(posterior: Posterior) -> str:
     """How much the next step counts, known or inferred."""
     own, known = posterior.mean_discounts(), posterior.environment.discount
+    can_infer = posterior.model.abbreviation != "MPO" and getattr(posterior.model, "switching", None) is None
     if own is None and posterior.model.depth is not None:
         return f"{known:g} per step, within the planning depth"
     if own is None:
-        return f"{known:g} per step: a reward ten steps away has weight {known**10:.2f}"
+        return (
+            f"{known:g} per step: a reward ten steps away has weight {known**10:.2f}. It was taken as known, not "
+            "estimated: Environment(discount=…) or fit --discount sets it (0.95 if nothing is said)"
+            + (", mm.Beta(…) or --discount-prior infers it" if can_infer else "")
+        )
     each = (
         f"{own.mean():.2f}" if len(own) == 1 or own.max() - own.min() < 0.005 else f"{own.min():.2f} to {own.max():.2f}"
     )

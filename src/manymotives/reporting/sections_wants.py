@@ -1,15 +1,14 @@
-"""What they want, for the population and each subject; and what the data can and cannot tell of it."""
+"""What they want, for the population and each subject."""
 
 from typing import Any
 
 import numpy as np
 
 from manymotives.findings import Learning, Similarity
-from manymotives.findings.learning import by_shown_state
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.reporting.layout import by_state, layout_of, side_by_side, with_rows
-from manymotives.reporting.words import listed, per_cent, shortened, weights_unmoved, what_choices_tell
+from manymotives.reporting.words import listed, per_cent, shortened
 
 ROWS, COLUMNS = 60, 24  # of a heat map
 SUREST = 8  # contrasts listed
@@ -142,74 +141,20 @@ def what_they_want(content: Content, figures: dict[str, Any]) -> Markup:
         element("p", "No difference has become certain (95 %) through the data.", id="no-contrasts", hidden=True),
     ]
     if len(learnt.who) > 2:
-        figures["everyone"] = _heat(content, learnt.mean, unit(content), low=None)
+        figures["everyone"] = heat_map(content, learnt.mean, unit(content), low=None)
         parts.append(
             figure(
                 "everyone",
                 title="Everyone at a glance",
                 described="Heat map of the posterior mean reward of subjects (rows) and states (columns).",
                 how="One row per subject, one column per reward; yellow is the highest reward, dark blue the lowest."
-                + _shown(content)
+                + shown_in_map(content)
                 + " Hover for numbers.",
             )
         )
     if content.weights is None:  # otherwise the table of subjects has a column for each feature
         parts.append(_subjects_table(content))
     return element("section", parts, id="wants")
-
-
-def what_data_tell(content: Content, figures: dict[str, Any]) -> Markup:
-    """The identifiability statement: in principle, and measured."""
-    learnt = content.learning
-    who = slice(1, None) if learnt.has_population else slice(None)
-    unmoved = learnt.unmoved[who]
-    all_cells = int(unmoved.all(axis=0).sum())
-    settled, pairs = learnt.settled[who], len(learnt.pairs)
-    measured = [] if content.weights is None else [weights_unmoved(content.weights)]
-    measured += [
-        f"{int(unmoved.sum()):,} of {unmoved.size:,} rewards are still as under the prior: no statement about "
-        f"them changed its probability by more than {per_cent(learnt.limit)}."
-        + (f" For {all_cells:,} states or pairs this holds for every subject." if all_cells else ""),
-        f"The median ratio of posterior to prior standard deviation is {np.median(learnt.sd_ratio[who]):.2f}.",
-    ]
-    if pairs:
-        measured.append(
-            f"Of the {pairs:,} differences "
-            + ("that choices can identify " if len(learnt.prior_alone) else "")
-            + "between two "
-            + ("actions in the same state" if content.posterior.model.reward.on == "state_action" else "states")
-            + (" (of the 40 with most choices)" if len(learnt.cells) > 40 else "")
-            + ", the sign is settled (95 % probability, but not under the prior) for "
-            f"{settled.sum(axis=1).min():,} to {settled.sum(axis=1).max():,} per subject, "
-            f"{settled.mean(axis=0).sum():.1f} on average. The data leave the others open."
-        )
-    if len(learnt.prior_alone):
-        measured.append(
-            f"{len(learnt.prior_alone):,} more differences rest on the prior alone, however certain the posterior "
-            "is of them: choices in this environment cannot identify them, so they are neither counted here nor "
-            "ranked above."
-        )
-    parts: list[Any] = [
-        element("h2", "What the data can and cannot tell"),
-        element("h3", "In principle"),
-        element("ul", [element("li", said) for said in what_choices_tell(content.posterior)]),
-        element("h3", "In these data"),
-        element("ul", [element("li", said) for said in measured]),
-    ]
-    figures["shifts"] = _heat(content, learnt.shift, "largest change of a probability", low=0.0, high=1.0)
-    parts += [
-        figure(
-            "shifts",
-            title="How much was learnt from the data",
-            described="Heat map of how much the posterior of each reward differs from its prior.",
-            how="For each reward, the largest change that the data made to the probability of any statement of "
-            "the form “this reward is below x”: 0 (dark) means that posterior and prior are equal, so the "
-            "value shown above is an assumption; 1 (yellow) means that the two do not overlap. Values below "
-            f"{learnt.limit:.2g} count as nothing learnt.{_shown(content)}",
-        ),
-        _states_table(content),
-    ]
-    return element("section", parts, id="tell")
 
 
 def _has_groups(content: Content) -> bool:
@@ -302,7 +247,7 @@ def _rows_and_columns(content: Content) -> tuple[np.ndarray, np.ndarray]:
     return rows[:ROWS], columns
 
 
-def _heat(
+def heat_map(
     content: Content, values: np.ndarray, said: str, low: float | None, high: float | None = None
 ) -> dict[str, Any]:
     rows, columns = _rows_and_columns(content)
@@ -319,7 +264,7 @@ def _heat(
     }
 
 
-def _shown(content: Content) -> str:
+def shown_in_map(content: Content) -> str:
     learnt = content.learning
     rows, columns = _rows_and_columns(content)
     subjects = len(learnt.who) - int(learnt.has_population)
@@ -350,7 +295,7 @@ def _subjects_table(content: Content) -> Markup:
     rows = []
     for number in range(first, len(learnt.who)):
         best = int(learnt.mean[number].argmax())
-        learnt_about = float((~learnt.unmoved[number]).mean())
+        learnt_about = float((~learnt.unmoved[number, learnt.varies]).mean()) if learnt.varies.any() else 0.0
         wants: list[Any] = [shortened(names[best]), (learnt.mean[number, best], f"{learnt.mean[number, best]:.2f}")]
         if not on_states:  # the best action costs nothing in every state: say which is surely better than another
             pair = surest[number][0][:2] if surest[number] else None
@@ -368,28 +313,3 @@ def _subjects_table(content: Content) -> Markup:
     wanted = [most, "posterior mean"] if on_states else ["most certain preference"]
     headings = ["subject", "choices", *wanted, "settled differences", "rewards learnt about"]
     return table(headings, rows, caption="Every subject. Press a heading to sort.")
-
-
-def _states_table(content: Content) -> Markup:
-    learnt, names = content.learning, labels(content.learning)
-    who = slice(1, None) if learnt.has_population else slice(None)
-    counts = content.sample.counts.sum(axis=0)
-    on_states = content.posterior.model.reward.on == "state"
-    if on_states:
-        counts = by_shown_state(content.posterior, counts.T).T
-    state, action = learnt.cells["state_index"].to_numpy(), learnt.cells["action_index"].to_numpy()
-    seen = counts.sum(axis=1)[state] if on_states else counts[state, action]
-    order = np.argsort(-seen, kind="stable")[:LISTED]
-    rows = [
-        [
-            shortened(names[c]),
-            int(seen[c]),
-            (float(np.median(learnt.sd_ratio[who, c])), f"{np.median(learnt.sd_ratio[who, c]):.2f}"),
-            (float(np.median(learnt.shift[who, c])), f"{np.median(learnt.shift[who, c]):.2f}"),
-            (float((~learnt.unmoved[who, c]).mean()), per_cent(float((~learnt.unmoved[who, c]).mean()))),
-        ]
-        for c in order
-    ]
-    more = f" The {LISTED} of {len(names):,} with most choices." if len(names) > LISTED else ""
-    headings = ["reward of", "choices there", "posterior sd / prior sd", "shift", "subjects for whom it was learnt"]
-    return table(headings, rows, caption=f"How much was learnt about each reward; medians over subjects.{more}")

@@ -18,8 +18,7 @@ def check_mixture(contender: Contender, refits: bool) -> None:
     if not refits:
         raise InputError(
             f"{contender.name}: draws of partitions cannot be reweighted, because without its choices a task "
-            'could have motives that occur in none of its draws. Score it without method="psis" (on the command '
-            "line, without --method none)."
+            'could have motives that occur in none of its draws. Score it without method="psis".'
         )
     if sharing.by == EPISODE:
         raise InputError(

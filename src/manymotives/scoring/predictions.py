@@ -41,8 +41,7 @@ def predictions_of(
         if not refits:
             raise InputError(
                 f"{contender.name}: a {type(contender.model).__name__} has weights on a set of rewards, and no "
-                'draws that could be reweighted. Score it without method="psis" (on the command line, without '
-                "--method none)."
+                'draws that could be reweighted. Score it without method="psis".'
             )
         yield from _by_optimality(contender, dynamics, book, seed)
         return
@@ -128,5 +127,5 @@ def check_weights(contender: Contender, book: Book, number: int, prediction: Pre
         )
     raise InputError(
         f"{contender.name} cannot be scored by reweighting one fit: without {what}, {why}. Score it without "
-        'method="psis" (on the command line, without --method none).'
+        'method="psis".'
     )

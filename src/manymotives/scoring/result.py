@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -18,6 +19,12 @@ from manymotives.scoring.basis import Basis
 
 FORMAT = "manymotives score"
 KEYS = ("model", "own_episodes")  # of a model
+ABBREVIATED = {  # by how the names of models begin
+    "RP, each alone": "RP, each alone: the reward–policy model without pooling",
+    "RP": "RP: the reward–policy model with complete pooling (one reward for everybody)",
+    "MRP": "MRP: the reward–policy model with partial pooling (each has its own reward, from one population)",
+    "MPO": "MPO: the policy–optimality model (no softmax, but a prior on how close policies are to optimal)",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +126,11 @@ class Score:
     # ---- words ---------------------------------------------------------------------------------------------
 
     @property
+    def abbreviations(self) -> str | None:
+        """What abbreviations in the table stand for; None where there are none."""
+        return abbreviations_in(dict.fromkeys(self.by_task["model"]))
+
+    @property
     def note(self) -> str | None:
         """What must be said beside the table, where not all models had the same to learn from."""
         if not self.settings.get("own_past"):
@@ -135,16 +147,23 @@ class Score:
         head = f"Prediction of {what}: {choices:,} choices of {tasks} tasks, in nats per choice"
         shown = table.drop(columns=["choices", "tasks"]).round(4).to_string(index=False)
         rests = [] if self.basis is None else [f"computed from {self.basis}"]
-        notes = [] if self.note is None else [self.note]
+        notes = [each for each in (self.abbreviations, self.note) if each is not None]
         return "\n".join([head, *rests, shown, *notes, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
         table = self.table.round(4).to_html(index=False)
         rests = "" if self.basis is None else f"<p>Computed from {escape(str(self.basis))}.</p>"
-        note = "" if self.note is None else f"<p>{escape(self.note)}</p>"
+        note = "".join(f"<p>{escape(each)}</p>" for each in (self.abbreviations, self.note) if each is not None)
         warned = f"<ul>{warnings}</ul>" if warnings else ""
         return f"<p>{escape(repr(self).splitlines()[0])}</p>{rests}{warned}{table}{note}"
+
+
+def abbreviations_in(names: Iterable[str]) -> str | None:
+    """What those among the names of models stand for, as one sentence."""
+    keys = [next((key for key in ABBREVIATED if name == key or name.startswith(f"{key},")), None) for name in names]
+    said = [ABBREVIATED[key] for key in dict.fromkeys(keys) if key is not None]
+    return f"{'; '.join(said)}." if said else None
 
 
 def _mean_and_error(each: pd.Series, choices: pd.Series) -> tuple[float, float]:

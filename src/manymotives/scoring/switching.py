@@ -66,6 +66,5 @@ def check_switching(contender: Contender, refits: bool) -> None:
     """Refuse what reweights draws."""
     if not refits:
         raise InputError(
-            f"{contender.name}: draws of motives that switch cannot be reweighted. Score it without "
-            'method="psis" (on the command line, without --method none).'
+            f'{contender.name}: draws of motives that switch cannot be reweighted. Score it without method="psis".'
         )

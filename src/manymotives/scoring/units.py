@@ -1,11 +1,12 @@
 """Units of work of a score: one model and some splits in, sums of log p by task out; computed here, or by workers."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from manymotives.data.belief import EnvironmentOrBelief
 from manymotives.execution import Job, Workers, compute, fingerprint_of
-from manymotives.inference import Progress
+from manymotives.inference import InParts, Progress
 from manymotives.inference.progress import Report
 from manymotives.scoring.contenders import Contender
 from manymotives.scoring.predictions import check_weights, needs_one_fit_a_split, predictions_of
@@ -25,15 +26,22 @@ class Predictor:
 
     def add_to(self, book: Book, report: Report | None = None, before: int = 0) -> int:
         """Add what it predicts for the book's splits; returns for how many of them its chains had not mixed."""
-        unmixed = 0
+        unmixed, name = 0, self.contender.name
         made = predictions_of(self.contender, self.dynamics, book, self.seed, self.refits)
-        for number, prediction in enumerate(made):
+        for number in range(len(book.splits)):
+            with nullcontext() if report is None else InParts(report).phase(self._said(number, book)):
+                prediction = next(made)
             check_weights(self.contender, book, number, prediction)
-            book.add(self.contender.name, number, prediction)
+            book.add(name, number, prediction)
             unmixed += not prediction.mixed
             if report is not None:
-                report.update(before + number + 1, self.contender.name)
+                report.update(before + number + 1, name)
         return unmixed
+
+    def _said(self, number: int, book: Book) -> str:
+        """What is being done for one of the splits."""
+        verb = "Fitting" if needs_one_fit_a_split(self.contender, book, self.refits) else "Predicting by"
+        return f"{verb} {self.contender.name}, {number + 1} of {len(book.splits)}"
 
 
 def predict_all(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba.core import event
 
-from manymotives.inference.progress import Advice, Report
+from manymotives.inference.progress import COMPILING, Advice, Report
 from manymotives.models import Target
 from manymotives.planning.problem import cores
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from manymotives.inference.mcmc.chains import MarkovChain
 
 APPROXIMATED = 2_000  # states that empirical Bayes can have
-COMPILING = "Compiling, once"
 STARTING, WARMING_UP, DRAWING = "Starting the chains", "Warming up", "Drawing"
 
 
