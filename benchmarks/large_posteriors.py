@@ -1,7 +1,7 @@
 """Full posteriors on a thousand to ten thousand states: `make large` (an hour and a half), or some of them by name.
 
 Grids with slip .1, soft-optimal choice at inverse temperature 1, discount .9 unless said otherwise; `mm.HMC()` with its
-defaults, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
+defaults unless said otherwise, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
 is that of `mm.fit`, with everything compiled before; CPU seconds an effective draw are of the reward with fewest.
 
     smooth     32 × 32, one smooth reward (scale and range inferred), 500 choices
@@ -10,7 +10,8 @@ is that of `mm.fit`, with everything compiled before; CPU seconds an effective d
                weights' direction, both of length 1, beside what the Fisher information at the truth lets one expect
     task       100 × 100, 100 radial features, one task, 2 000 choices
     device     the same by 256 chains on a GPU, `HMC(chains=256, draws=12, warmup=15, thin=8, device="gpu")`
-    tasks      the same, 20 tasks of one population, 500 choices each, weights with one scale in common
+    tasks      the same, 20 tasks of one population, 500 choices each, weights with one scale in common,
+               by `HMC(chains=2, warmup=100)`: one chain a core
 """
 
 import json
@@ -60,7 +61,9 @@ def fitted(
     name: str, model: Any, environment: mm.Environment, data: mm.Demonstrations, seed: int, method: Any = None
 ) -> tuple[Any, dict]:
     """A posterior, by the default method unless one is given, and what it took once all is compiled."""
-    first = method or mm.HMC(chains=1, draws=1, warmup=1, max_rounds=1)  # sizes on a device are compiled in
+    first = mm.HMC(chains=1, draws=1, warmup=1, max_rounds=1)
+    if name == "device":  # sizes are compiled in
+        first = method
     mm.fit(model, environment, data, first, progress=False)
     wall, cpu = time.monotonic(), time.process_time()
     posterior: Any = mm.fit(model, environment, data, method, seed=seed)
@@ -126,7 +129,7 @@ def hundred(tasks: int, method: Any = None) -> Iterator[dict]:
         model = mm.RewardPolicyModel(mm.GaussianReward(known, mean=0.0, scale=1.0), SOFT, mm.Pooled())
     else:
         model = mm.RewardPolicyModel(mm.GaussianReward(known, groups="all"), SOFT, mm.Hierarchical())
-    name = "device" if method else "task" if tasks == 1 else "tasks"
+    name = "tasks" if tasks > 1 else "device" if method else "task"
     posterior, found = fitted(name, model, environment, data, 0, method)
     drawn = posterior.data["posterior"]["weight"].values.reshape(-1, *weights.shape[1 if tasks == 1 else 0 :])
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
@@ -139,7 +142,7 @@ CASES: dict[str, Any] = {
     "greedy": lambda: smooth(GREEDY),
     "features": features,
     "task": lambda: hundred(1),
-    "tasks": lambda: hundred(20),
+    "tasks": lambda: hundred(20, mm.HMC(chains=2, warmup=100)),
     "device": lambda: hundred(1, mm.HMC(chains=256, draws=12, warmup=15, thin=8, device="gpu")),
 }
 
