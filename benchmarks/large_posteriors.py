@@ -1,7 +1,7 @@
 """Full posteriors on a thousand to ten thousand states: `make large` (an hour and a half), or some of them by name.
 
-Grids with slip .1, soft-optimal choice at inverse temperature 1, discount .9 unless said otherwise; `mm.HMC()` with its
-defaults unless said otherwise, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
+Grids with slip .1, soft-optimal choice at inverse temperature 1, discount .9; `mm.HMC()` with its defaults unless said
+otherwise, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
 is that of `mm.fit`, with everything compiled before; CPU seconds an effective draw are of the reward with fewest.
 
     smooth     32 × 32, one smooth reward (scale and range inferred), 500 choices

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 import manymotives as mm
+from manymotives.posterior.archive import is_computed
 from manymotives.posterior.labelling import drawn_rewards
-from manymotives.posterior.labelling.drawn_rewards import is_computed
 from places import TRIANGLE
 
 QUICK = mm.Metropolis(chains=2, draws=30, warmup=50, thin=1)

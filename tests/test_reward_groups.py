@@ -7,6 +7,7 @@ from scipy import stats
 
 import manymotives as mm
 from manymotives.inference.draws import sample
+from manymotives.posterior.feature_weights import population_weights
 
 FEATURES = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5], [0.5, 0.5, 1.0], [0.0, 0.0, 1.0]])
 NAMES = ["near", "far", "loud"]
@@ -86,3 +87,10 @@ def test_results_have_groups_by_name_and_reload(sharing, tmp_path):
     assert again.data["posterior"].dataset.equals(drawn)
     assert again.to_frame().equals(posterior.to_frame())
     assert len(posterior.summary().table)
+    assert "mean weight" in str(posterior.summary())
+    if model.is_hierarchical:
+        scales = population_weights(posterior).set_index(["parameter", "feature"]).loc["scale"]
+        of_groups = drawn["reward_scale"].mean(("chain", "draw")).values
+        assert scales["mean"].tolist() == pytest.approx(of_groups[[0, 0, 1]].tolist())
+        assert scales["prior_mean"].tolist() == pytest.approx([scales["prior_mean"].iloc[0]] * 3)
+    assert mm.report(posterior, tmp_path / "report.html").stat().st_size

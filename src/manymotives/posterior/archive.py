@@ -95,6 +95,22 @@ def compressed(data: xr.DataTree) -> dict[str, Any]:
     return {f"/{GROUP}": {name: {"compression": "gzip", "compression_opts": 4, "shuffle": True} for name in rows}}
 
 
+def is_computed(values: xr.DataArray) -> bool:
+    """Whether values are computed when they are read."""
+    return values.chunks is not None
+
+
+def without_computed(data: xr.DataTree) -> xr.DataTree:
+    """What a file holds."""
+    drawn = data["posterior"].to_dataset()
+    computed = [name for name, values in drawn.data_vars.items() if is_computed(values)]
+    if not computed:
+        return data
+    found = data.copy()
+    found["posterior"] = xr.DataTree(drawn.drop_vars(computed))
+    return found
+
+
 def _small(values: np.ndarray) -> np.ndarray:
     """Whole numbers in the smallest type that has room for them."""
     if values.size == 0:

@@ -22,12 +22,11 @@ from manymotives.io.atomic import whole_file
 from manymotives.io.netcdf import write_tree
 from manymotives.models import Model
 from manymotives.planning import Identifiability, Plan, plan
-from manymotives.posterior.archive import compressed, restored_demonstrations
+from manymotives.posterior.archive import compressed, restored_demonstrations, without_computed
 from manymotives.posterior.by_name import are_by_name, by_name
 from manymotives.posterior.canonical import in_unit_range
 from manymotives.posterior.decisions import Decision, decide
 from manymotives.posterior.feature_weights import weights_table
-from manymotives.posterior.labelling.drawn_rewards import without_computed
 from manymotives.posterior.planned_draws import PlannedDraws
 from manymotives.posterior.reward_tables import rewards_table
 from manymotives.posterior.summary import Summary, summary_table

@@ -103,13 +103,19 @@ def population_draws(posterior: Any) -> tuple[xr.DataArray, xr.DataArray]:
     reward, weight = posterior.model.reward, posterior.weights.isel(task=0, drop=True)
     drawn, prior = posterior.data["posterior"].dataset, posterior.data["prior"].dataset.isel(chain=0, drop=True)
 
+    def one(source: xr.Dataset, like: xr.DataArray, name: str) -> xr.DataArray:
+        if f"reward_{name}" not in source:
+            return xr.zeros_like(like) + np.asarray(getattr(reward, name), dtype=float)
+        values = source[f"reward_{name}"]
+        if "group" not in values.dims:
+            return values
+        begin = next(block.begin for block in posterior.target.blocks if block.name == f"reward_{name}")
+        of_feature = posterior.target.layout.source[: like.sizes["feature"], ("mean", "scale").index(name)] - begin
+        group = xr.DataArray(of_feature, dims="feature", coords={"feature": like["feature"]})
+        return values.isel(group=group).drop_vars("group").transpose(..., "feature")
+
     def of(source: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
-        parts = [
-            source[f"reward_{name}"]
-            if f"reward_{name}" in source
-            else xr.zeros_like(like) + np.asarray(getattr(reward, name), dtype=float)
-            for name in ("mean", "scale")
-        ]
+        parts = [one(source, like, name) for name in ("mean", "scale")]
         return xr.concat(parts, pd.Index(["mean", "scale"], name="parameter"), coords="minimal", compat="override")
 
     return of(drawn, weight), of(prior, prior["weight"])

@@ -7,10 +7,9 @@ import numpy as np
 import xarray as xr
 
 from manymotives.errors import InputError
-from manymotives.posterior.archive import GROUP, unpacked_state
+from manymotives.posterior.archive import GROUP, is_computed, unpacked_state
 from manymotives.posterior.common import Posterior
 from manymotives.posterior.labelling.common import coordinate_of
-from manymotives.posterior.labelling.drawn_rewards import is_computed
 
 TEXTS = ("manymotives_version", "model", "method", "warnings", "tasks", "states", "actions")  # attributes of the root
 GROUPS = ("posterior", "prior", "log_likelihood", "sample_stats", "observed_data", "constant_data", "sampler")

@@ -71,22 +71,6 @@ def _without_unavailable(target: Target, rewards: np.ndarray, states: Any) -> np
 # ---- files -------------------------------------------------------------------------------------------------
 
 
-def is_computed(values: xr.DataArray) -> bool:
-    """Whether values are computed when they are read."""
-    return values.chunks is not None
-
-
-def without_computed(data: xr.DataTree) -> xr.DataTree:
-    """What a file holds."""
-    drawn = data["posterior"].to_dataset()
-    computed = [name for name, values in drawn.data_vars.items() if is_computed(values)]
-    if not computed:
-        return data
-    found = data.copy()
-    found["posterior"] = xr.DataTree(drawn.drop_vars(computed))
-    return found
-
-
 def with_computed(posterior: "RewardPolicyPosterior") -> None:
     """The same again, from a file."""
     drawn, target = posterior.data["posterior"].to_dataset(), posterior.target
