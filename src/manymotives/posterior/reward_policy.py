@@ -44,6 +44,8 @@ from manymotives.posterior.labelling.reward_policy import label_reward_policy, l
 from manymotives.posterior.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from manymotives.posterior.predictions import new_offsets
 
+AT_ONCE = 2_000_000  # numbers, in several arrays at a time
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RewardPolicyPosterior(Explained, Posterior):
@@ -120,7 +122,12 @@ class RewardPolicyPosterior(Explained, Posterior):
         temperature, lapse = (self.flat_draws(values).values for values in (self.inverse_temperatures, self.lapses))
         if self.model.choice.is_soft:
             best = self.planned(rewards, slice(None), temperature, self.own_discounts())
-        return np.exp(log_choice_probabilities(best.q, temperature, lapse))
+        policies = np.empty_like(best.q)
+        at_once = max(1, AT_ONCE // max(1, best.q[:1].size))
+        for begin in range(0, len(policies), at_once):
+            part = slice(begin, begin + at_once)
+            policies[part] = np.exp(log_choice_probabilities(best.q[part], temperature[part], lapse[part]))
+        return policies
 
     def estimates(self, *, level: float = 0.95) -> pd.DataFrame:
         """Estimates by `MaximumLikelihood`, with standard errors: one row for each task and parameter.

@@ -141,6 +141,8 @@ def _diagnosed(drawn: xr.Dataset) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name in sorted(drawn.data_vars, key=lambda name: name != "weight"):  # features first
         array = drawn[name]
+        if name == "reward" and "weight" in drawn and array[0, 0].size > DIAGNOSED:
+            continue  # sums of weights, which are looked at
         behind = [dim for dim in array.dims if dim not in ("chain", "draw")]
         flat = array.transpose("chain", "draw", ...).values.reshape(
             *array.transpose("chain", "draw", ...).shape[:2], -1
@@ -149,8 +151,6 @@ def _diagnosed(drawn: xr.Dataset) -> list[list[Any]]:
         count = flat.shape[-1]
         if count == 0 or flat.shape[1] < 4 or name == "policy":
             continue
-        if name == "reward" and "weight" in drawn and count > DIAGNOSED:
-            continue  # sums of weights, which are looked at
         picked = flat[..., np.unique(np.linspace(0, count - 1, min(count, DIAGNOSED)).astype(int))]
         values = xr.Dataset({"x": (("chain", "draw", "item"), picked)})
         with np.errstate(invalid="ignore", divide="ignore"):
