@@ -72,7 +72,7 @@ def test_the_command_fits_what_the_library_fits(tables):
 def test_a_column_of_actions_puts_rewards_on_pairs(tables):
     result = fit(tables, "--features", tables / "pairs.csv", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "mrp with gaussian rewards on pairs, made of 1 feature ('effort')," in result.output
+    assert "mrp (partial pooling) with gaussian rewards on pairs, made of 1 feature ('effort')," in result.output
     same = fit(tables, "--features", tables / "pairs.csv", "--dry-run", "--on", "pairs", "--reward", "gaussian")
     assert same.exit_code == 0, same.output
 
