@@ -12,6 +12,7 @@ from manymotives.findings import feature_weights
 from manymotives.inference.diagnostics import mixing
 from manymotives.models.moments import family_moments, weight_moments
 from manymotives.posterior.feature_weights import population_weights
+from manymotives.reporting import sections_features
 from places import TRIANGLE
 
 QUICK = mm.Metropolis(chains=2, draws=60, warmup=100, thin=2)
@@ -189,3 +190,16 @@ def test_a_feature_nobody_could_show_is_named():
     posterior = fitted(model, truth, steps=150, method=mm.NestedMonteCarlo(draws=2000))
     # 0.1 prior sds are four standard errors of a mean of 2000 draws, and more of an sd
     assert any("the weight of 1 of 2 features ('anywhere')" in warning for warning in posterior.warnings)
+
+
+def test_reports_of_many_features_name_those_that_matter_most(weighed, monkeypatch):
+    found = feature_weights(weighed, draws=200)
+    monkeypatch.setattr(sections_features, "NAMED", 1)
+    monkeypatch.setattr(sections_features, "SPELT_OUT", 1)
+    rows = sections_features._average(found)["rows"]
+    largest = int(np.argmax(abs(found.average["mean"].to_numpy())))
+    assert [row["label"] for row in rows] == [found.features[largest]]
+    apart = found.differ.sum(axis=(1, 2)) // 2
+    said = sections_features._differing(found)
+    assert f"“{found.features[int(np.argmax(apart))]}” {apart.max()} of 3 pairs" in said
+    assert "no more in any of the other 1, which the table has" in said

@@ -12,6 +12,8 @@ from manymotives.reporting.words import amount, per_cent, records, shortened
 
 SUBJECTS = 60  # in a figure
 FEATURES = 40  # in a list to choose from, and columns of a table
+SPELT_OUT = 10  # in a sentence
+NAMED = 60  # rows of a figure that have names
 SUREST = 8  # differences listed
 LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["band", "prior, 95 %"]]
 
@@ -31,6 +33,7 @@ def what_features_are_worth(weights: FeatureWeights, content: Content, figures: 
             "below has the numbers.",
             how="A dot is the posterior mean, and its line the 95 % interval. "
             + ("The grey bar is the 95 % interval of the prior. " if has_prior else "")
+            + (f"The {NAMED} furthest from 0 of {len(weights.features):,}. " if len(weights.features) > NAMED else "")
             + (
                 "A feature to the right of the dashed line is wanted, one to the left is avoided; if its interval "
                 "crosses the line, this is uncertain."
@@ -117,7 +120,9 @@ def _meaning(weights: FeatureWeights, content: Content) -> str:
 def _average(weights: FeatureWeights) -> dict[str, Any]:
     """Rows of intervals, one a feature: of the average of subjects, or of the only one there is."""
     rows = []
-    for number, name in enumerate(weights.features):
+    mean = weights.mean[0] if weights.average_name is None else weights.average["mean"].to_numpy()
+    for number in np.sort(np.argsort(-abs(mean), kind="stable")[:NAMED]):
+        name = weights.features[number]
         if weights.average_name is None:
             values = [part[0, number] for part in (weights.mean, weights.lower, weights.upper)]
             prior, positive = weights.prior.iloc[number][["lower", "upper"]].tolist(), weights.positive[0, number]
@@ -223,13 +228,16 @@ def _differing(weights: FeatureWeights) -> str:
     """How many pairs of subjects differ, in words."""
     pairs = len(weights.compared) * (len(weights.compared) - 1) // 2
     apart = weights.differ.sum(axis=(1, 2)) // 2
+    most = range(len(apart)) if len(apart) <= SPELT_OUT else np.argsort(-apart, kind="stable")[:SPELT_OUT]
     said = (
         "No difference between subjects was found in any feature that has a probability of 95 %."
         if apart.max() == 0
         else "Two subjects differ if the order of their weights has a probability of at least 95 %: "
-        + "; ".join(
-            f"“{shortened(name)}” {int(count):,} of {pairs:,} pairs"
-            for name, count in zip(weights.features[:FEATURES], apart)
+        + "; ".join(f"“{shortened(weights.features[k])}” {int(apart[k]):,} of {pairs:,} pairs" for k in most)
+        + (
+            f"; no more in any of the other {len(apart) - len(most)}, which the table has"
+            if len(most) < len(apart)
+            else ""
         )
         + "."
     )
