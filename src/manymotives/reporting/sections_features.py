@@ -228,7 +228,8 @@ def _differing(weights: FeatureWeights) -> str:
     """How many pairs of subjects differ, in words."""
     pairs = len(weights.compared) * (len(weights.compared) - 1) // 2
     apart = weights.differ.sum(axis=(1, 2)) // 2
-    most = range(len(apart)) if len(apart) <= SPELT_OUT else np.argsort(-apart, kind="stable")[:SPELT_OUT]
+    others = max(0, len(apart) - SPELT_OUT)
+    most = range(len(apart)) if not others else np.argsort(-apart, kind="stable")[:SPELT_OUT]
     said = (
         "No difference between subjects was found in any feature that has a probability of 95 %."
         if apart.max() == 0
