@@ -121,6 +121,11 @@ def test_plans_in_blocks_are_the_plans(posterior):
     whole = posterior.planned(sample.rewards, slice(None))
     np.testing.assert_array_equal(sample.plan.actions, whole.actions)
     assert told == [16, 20]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("manymotives.findings.sample.FEWEST", 10)
+        assert len(sample_of(posterior).rewards) == 20
+        patch.setattr("manymotives.findings.sample.ROOM", 0)
+        assert len(sample_of(posterior).rewards) == 5
 
 
 def test_pictures_show_the_states_that_matter(posterior):

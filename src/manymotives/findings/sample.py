@@ -18,6 +18,7 @@ FEWEST, MOST = 40, 200  # draws
 P = TypeVar("P", bound=Posterior)
 LARGE, BLOCK = 500, 16  # states, beyond which draws are planned for a few at a time, so that one sees it move
 WORK = 8e8  # tasks × states² × draws: half a minute of planning
+ROOM = 16_000_000  # tasks × states × actions × draws: several arrays of 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,8 @@ def sample_of(
 ) -> Sample:
     """A sample of draws with their plans; by default as many as can be planned for in about half a minute, 40 to 200.
 
+    Where there are dozens of tasks on ten thousand states, fewer, so that there is room for them: 20 at least.
+
     Parameters
     ----------
     posterior
@@ -93,8 +96,9 @@ def sample_of(
     """
     check_one_motive(posterior)
     if draws is None:
-        work = len(posterior.tasks) * posterior.environment.num_states**2
-        draws = int(np.clip(WORK / work, FEWEST, MOST))
+        who, (states, actions) = len(posterior.tasks), posterior.environment.available.shape
+        draws = int(np.clip(WORK / (who * states**2), FEWEST, MOST))
+        draws = min(draws, max(FEWEST // 2, ROOM // (who * states * actions)))
     if draws < 1:
         raise InputError(f"draws must be at least 1; found {draws}.")
     return Sample(thinned(posterior, draws), on_planned)
