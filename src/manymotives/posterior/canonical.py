@@ -36,8 +36,9 @@ def in_unit_range(
         if not known.is_plain:
             reward = reward.transpose(..., "state")
             reward = reward.copy(data=known.reduced(reward.values))
-        if not environment.is_terminal.any() and (known.is_plain or known.features is not None):
-            reward = reward - reward.mean(over)  # elsewhere a constant is gone already
     scale = reward.max(over) - reward.min(over)
     scale = scale.where(scale > 0, 1.0)
+    has_constant = known.on == "state" and (known.is_plain or known.features is not None)
+    if has_constant and not environment.is_terminal.any():  # elsewhere it is gone already
+        reward = reward - reward.mean(over)
     return reward / scale, scale
