@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from manymotives.inference.mcmc.laplace_kernels import populations_at
 from manymotives.inference.mcmc.laplace_reference import Quadratic, Reference, most_rows, quadratic_at
@@ -170,3 +170,13 @@ def _factor_of(precision: np.ndarray) -> np.ndarray:
     """Upper triangular F with F Fᵀ the inverse of a precision matrix."""
     inverse, _ = lapack.dtrtri(np.linalg.cholesky(precision), lower=1)
     return inverse.T
+
+
+def solved(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """F⁻¹ x."""
+    return solve_triangular(factor, x, lower=False)
+
+
+def turned(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Fᵀ x of each population."""
+    return np.matmul(x[:, None, :], factor)[:, 0]

@@ -22,7 +22,6 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from manymotives.families import LOG_NORMAL, NORMAL
 from manymotives.inference.mcmc.chains import MarkovChain, starting_point
@@ -32,7 +31,9 @@ from manymotives.inference.mcmc.laplace_adaptation import (
     LaplaceTuning,
     approximate,
     first_tuning,
+    solved,
     summed,
+    turned,
     warm_up,
 )
 from manymotives.inference.mcmc.laplace_kernels import draw_populations, find_hyper_z, populations_at
@@ -267,12 +268,12 @@ class LaplaceChain(MarkovChain):
 
         hyper_z, z = state.hyper_z.copy(), state.task_z
         h = hyper_z[:, means]
-        y = np.stack([_solved(f, x) for f, x in zip(tuning.mean_factor, h - tuning.mean_centre)])
+        y = np.stack([solved(f, x) for f, x in zip(tuning.mean_factor, h - tuning.mean_centre)])
         momentum = self.rng.standard_normal(y.shape)
         energy = 0.5 * (momentum**2).sum(axis=1) - (
             self.hyper_density + self.by_group(state.log_likelihood - 0.5 * (z**2).sum(axis=1))
         )
-        kick = y + _turned(tuning.mean_factor, slope(h, z, state.likelihood_gradient))
+        kick = y + turned(tuning.mean_factor, slope(h, z, state.likelihood_gradient))
         for _ in range(count):
             momentum = momentum + 0.5 * step * kick
             y, momentum = _rotated(y, momentum, step)
@@ -281,7 +282,7 @@ class LaplaceChain(MarkovChain):
             hyper, _, density, _, _ = populations_at(self.layout, hyper_z)
             z = reference.centred_for(quadratic, self.parameters(hyper)[0]).centre + away
             self._evaluate(hyper_z, z)
-            kick = y + _turned(tuning.mean_factor, slope(h, z, self.workspace.likelihood_gradient))
+            kick = y + turned(tuning.mean_factor, slope(h, z, self.workspace.likelihood_gradient))
             momentum = momentum + 0.5 * step * kick
         energy -= 0.5 * (momentum**2).sum(axis=1) - (density + self.by_group(self._task_density(z)))
         chance = _chance(energy)
@@ -294,7 +295,7 @@ class LaplaceChain(MarkovChain):
         tuning, here = self.tuning, self.state.hyper_z[:, self.shared]
         is_near = self.rng.random((len(here), 1)) < NEAR
         angle = self.rng.uniform(np.where(is_near, 0.05, FAR), np.where(is_near, FAR, FARTHEST))
-        before = np.stack([_solved(f, x) for f, x in zip(tuning.shared_factor, here - tuning.shared_centre)])
+        before = np.stack([solved(f, x) for f, x in zip(tuning.shared_factor, here - tuning.shared_centre)])
         after = np.cos(angle) * before + np.sin(angle) * self.rng.standard_normal(before.shape)
         hyper_z = self.state.hyper_z.copy()
         hyper_z[:, self.shared] = tuning.shared_centre + np.matmul(tuning.shared_factor, after[:, :, None])[:, :, 0]
@@ -395,13 +396,3 @@ def _rotated(y: np.ndarray, momentum: np.ndarray, angle: np.ndarray) -> tuple[np
 def _chance(gain: np.ndarray) -> np.ndarray:
     """min(1, exp(gain)); 0 where that is no number."""
     return np.where(np.isnan(gain), 0.0, np.exp(np.minimum(gain, 0.0)))
-
-
-def _solved(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """F⁻¹ x."""
-    return solve_triangular(factor, x, lower=False)
-
-
-def _turned(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Fᵀ x of each population."""
-    return np.matmul(x[:, None, :], factor)[:, 0]
