@@ -1,6 +1,6 @@
 """Compiled loops as plain Python, with NUMBA_DISABLE_JIT=1: `make coverage` counts their lines so.
 
-Without its compiler Numba has no intrinsics, in which vectors of sixteen lanes and calls by address are written. Here
+Without its compiler Numba has no intrinsics, in which vectors of lanes and calls by address are written. Here
 these are a few lines of NumPy each; everything else that runs is the library's own.
 """
 
@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-WIDTH = 16
-PLACES = np.arange(WIDTH)
 FUNCTIONS: list[Any] = []  # by their "address"
 
 
@@ -24,6 +22,9 @@ def install(package: Path) -> None:
         for function in plain:
             assert hasattr(module, function.__name__)
             setattr(module, function.__name__, function)
+    simd: Any = sys.modules["manymotives.planning.simd"]
+    for operation, plain in zip(simd.Memory._fields, memory_of(simd.WIDTH), strict=True):
+        setattr(simd, operation, plain)
 
 
 def _loaded(name: str, path: Path) -> ModuleType:
@@ -33,36 +34,28 @@ def _loaded(name: str, path: Path) -> ModuleType:
     return module
 
 
-def load(array, row):
-    return array.reshape(-1)[row * WIDTH : (row + 1) * WIDTH].astype(np.float64)
+def memory_of(width):
+    places = np.arange(width)
 
+    def load(array, row):
+        return array.reshape(-1)[row * width : (row + 1) * width].astype(np.float64)
 
-def store(array, row, value):
-    _flat(array)[row * WIDTH : (row + 1) * WIDTH] = value
+    def store(array, row, value):
+        _flat(array)[row * width : (row + 1) * width] = value
 
+    def gather(array, start, stride):
+        return array.reshape(-1)[start + stride * places].astype(np.float64)
 
-def load_single(array, row):
-    return load(array, row)
+    def scatter(array, start, stride, value):
+        _flat(array)[start + stride * places] = value
 
+    def spread(number):
+        return np.full(width, float(number))
 
-def store_single(array, row, value):
-    store(array, row, value)
+    def spread_from(array, position):
+        return np.full(width, float(array.reshape(-1)[position]))
 
-
-def gather(array, start, stride):
-    return array.reshape(-1)[start + stride * PLACES].astype(np.float64)
-
-
-def scatter(array, start, stride, value):
-    _flat(array)[start + stride * PLACES] = value
-
-
-def spread(number):
-    return np.full(WIDTH, float(number))
-
-
-def spread_from(array, position):
-    return np.full(WIDTH, float(array.reshape(-1)[position]))
+    return load, store, load, store, gather, scatter, spread, spread_from
 
 
 def fused(a, b, c):
@@ -102,19 +95,5 @@ def _flat(array):
     return flat
 
 
-LANES = (
-    load,
-    store,
-    load_single,
-    store_single,
-    gather,
-    scatter,
-    spread,
-    spread_from,
-    fused,
-    exponential,
-    logarithm,
-    where_greater,
-    any_greater,
-)
+LANES = memory_of, fused, exponential, logarithm, where_greater, any_greater
 CALLS = (address_of, call)

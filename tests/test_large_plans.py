@@ -112,7 +112,7 @@ def test_twenty_tasks_are_each_as_if_alone(temperature):
     rng = np.random.default_rng(6)
     rewards = rng.normal(size=(TASKS, environment.num_states, 1)) * np.geomspace(0.01, 100.0, TASKS)[:, None, None]
     plans = empty_plans(world, 32, 1)
-    assert len(plans.lane_holder) == 2
+    assert len(plans.lane_holder) == 4
     shared = plans._replace(lane_holder=plans.lane_holder[:1].copy(), lane_factors=plans.lane_factors[:1].copy())
     for together in (plans, shared):
         for _ in range(3):

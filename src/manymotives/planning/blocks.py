@@ -305,8 +305,8 @@ def store_block(block_q, v, forbidden, tolerance, first, q, value, actions):
 
 
 @inner
-def lane_array(rows):
-    """Scratch [rows, WIDTH] that begins on a cache line, so that no vector straddles two."""
-    raw = np.empty(rows * WIDTH + 8)
+def lane_array(rows, width=WIDTH):
+    """Scratch [rows, width] that begins on a cache line, so that no vector straddles two."""
+    raw = np.empty(rows * width + 8)
     skip = (-(raw.ctypes.data // 8)) % 8
-    return raw[skip : skip + rows * WIDTH].reshape(rows, WIDTH)
+    return raw[skip : skip + rows * width].reshape(rows, width)

@@ -1,7 +1,7 @@
-"""Plans of WIDTH rewards at once by Newton's method with kept sparse LU factors, one in each SIMD lane: compiled.
+"""Plans of LANES rewards at once by Newton's method with kept sparse LU factors, one in each SIMD lane: compiled.
 
-The mathematics of `factors`. Where transitions lie in memory is looked up once for all lanes, and a block of sixteen
-takes as long as three or four rewards one after the other. All lanes get new factors when one of them needs them.
+The mathematics of `factors`. Where transitions lie in memory is looked up once for all lanes, and a block of eight
+takes as long as two rewards one after the other. All lanes get new factors when one of them needs them.
 
 Factors are kept in float32: half the memory to hold and to read. They only reduce residuals, which are computed in
 float64, so that plans and adjoints are as accurate as with others, unless the discount is so near 1 that factors in
@@ -13,21 +13,11 @@ import numpy as np
 from manymotives.jit import inner
 from manymotives.planning.blocks import EPSILON, FORBIDDEN, lane_array
 from manymotives.planning.factors import CHORDS, REFINEMENTS, ROUNDING, are_worn, price_of_factors
-from manymotives.planning.simd import (
-    WIDTH,
-    exponential,
-    fused,
-    load,
-    load_single,
-    logarithm,
-    spread,
-    spread_from,
-    store,
-    store_single,
-    where_greater,
-)
+from manymotives.planning.simd import HALF, exponential, fused, logarithm, memory_of, where_greater
 
-FEWEST = 4  # rewards that are worth a block: fewer are quicker one after the other
+LANES = HALF  # sixteen take twice as long, and more of them would be idle
+load, store, load_single, store_single, _, _, spread, spread_from = memory_of(LANES)
+FEWEST = 2  # rewards that are worth a block: one is quicker alone
 LARGEST_DISCOUNT = 0.9999  # errors of float32, 6e-8, over 1 − γ: a step leaves a thousandth of the residual
 MOST_STEPS = 40
 
@@ -36,23 +26,23 @@ MOST_STEPS = 40
 def plan_lanes(world, plans, is_soft, first, count):
     """Plan for rewards first, …, first + count − 1, from their values and factors; residual inf where that fails."""
     value, residual, solves, holder = plans.value, plans.residual, plans.solves, plans.lane_holder
-    num_states, slot = world.num_states, first // WIDTH % len(holder)
+    num_states, slot = world.num_states, first // LANES % len(holder)
     pairs = num_states * world.num_actions
-    rewards, policy = lane_array(num_states * plans.rewards.shape[2]), lane_array(pairs)
-    v, rest, work, scalars = lane_array(num_states), lane_array(num_states), lane_array(num_states), lane_array(4)
+    rewards, policy = lane_array(num_states * plans.rewards.shape[2], LANES), lane_array(pairs, LANES)
+    v, rest, work = lane_array(num_states, LANES), lane_array(num_states, LANES), lane_array(num_states, LANES)
+    ahead, scalars = lane_array(num_states, LANES), lane_array(4, LANES)  # ahead: values as they count a step before
     temperature, gap, largest, ratio = scalars[:1], scalars[1:2], scalars[2:3], scalars[3:4]
-    ahead = lane_array(num_states)  # values as they count a step before
-    before = np.full(WIDTH, np.inf)
-    for lane in range(WIDTH):
+    before = np.full(LANES, np.inf)
+    for lane in range(LANES):
         temperature[0, lane] = plans.temperature[_owner(first, count, lane)] if is_soft else 0.0
         ratio[0, lane] = plans.ratio[_owner(first, count, lane)]
     for s in range(num_states):
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             n = _owner(first, count, lane)
             v[s, lane] = value[n, s]
             for a in range(plans.rewards.shape[2]):
                 rewards[s * plans.rewards.shape[2] + a, lane] = plans.rewards[n, s, a]
-    price = price_of_factors(world)
+    price, are_new = price_of_factors(world), False
     for lane in range(count):
         residual[first + lane] = np.inf
         solves[first + lane] = 0
@@ -65,13 +55,14 @@ def plan_lanes(world, plans, is_soft, first, count):
             if gap[0, lane] > ROUNDING * largest[0, lane]:
                 is_done = False
                 solves[first + lane] += 1
-                is_slow = is_slow or are_worn(gap[0, lane], before[lane], largest[0, lane], price)
+                is_slow = is_slow or are_worn(gap[0, lane], before[lane], largest[0, lane], price, are_new)
             before[lane] = gap[0, lane]
         if is_done:
             break
         if is_slow:
             _factorise_lanes(world, ratio, policy, plans.lane_factors, slot, work)
             holder[slot] = first
+        are_new = is_slow
         _solve_lanes(world, plans.lane_factors, slot, rest, work)
         for s in range(num_states):
             store(v, s, load(v, s) + load(rest, s))
@@ -79,9 +70,9 @@ def plan_lanes(world, plans, is_soft, first, count):
         n = first + lane
         if gap[0, lane] <= ROUNDING * largest[0, lane]:
             residual[n] = gap[0, lane]
-            _store_plan(world, plans, n, lane, v, rest)
         elif not gap[0, lane] < np.inf:
             holder[slot] = -1
+    _store_plans(world, plans, first, count, rewards, v, ahead, rest)
 
 
 @inner
@@ -91,28 +82,31 @@ def _owner(first, count, lane):
 
 
 @inner
-def _store_plan(world, plans, n, lane, v, rest):
-    """q, value and best actions of one lane, from the values before the last backup and their change by it."""
+def _store_plans(world, plans, first, count, rewards, v, ahead, rest):
+    """q and best actions where a plan was found, from the values before the last backup; values, from their change."""
     indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
-    rewards, q, value, actions = plans.rewards, plans.q, plans.value, plans.actions
-    num_actions, per_state, ratio = world.num_actions, rewards.shape[2], plans.ratio[n]
-    for s in range(world.num_states):
-        value[n, s] = v[s, lane]
-    for s in range(world.num_states):
-        best = -np.inf
+    residual, all_q, value, actions = plans.residual, plans.q, plans.value, plans.actions
+    num_states, num_actions, per_state = world.num_states, world.num_actions, plans.rewards.shape[2]
+    block = lane_array(num_actions, LANES)
+    for s in range(num_states):
         for a in range(num_actions):
             pair = s * num_actions + a
-            total = -np.inf
+            q = spread(-np.inf)
             if not forbidden[pair]:
-                total = rewards[n, s, a if per_state > 1 else 0]
+                q = load(rewards, s * per_state + a if per_state > 1 else s)
                 for k in range(indptr[pair], indptr[pair + 1]):
-                    total += ratio * probabilities[k] * value[n, indices[k]]
-            q[n, s, a] = total
-            if total > best:
-                best = total
-                actions[n, s] = a
-    for s in range(world.num_states):
-        value[n, s] += rest[s, lane]
+                    q = fused(spread_from(probabilities, k), load(ahead, indices[k]), q)
+            store(block, a, q)
+        for lane in range(count):
+            n = first + lane
+            if residual[n] < np.inf:
+                best = -np.inf
+                for a in range(num_actions):
+                    all_q[n, s, a] = block[a, lane]
+                    if block[a, lane] > best:
+                        best = block[a, lane]
+                        actions[n, s] = a
+                value[n, s] = v[s, lane] + rest[s, lane]
 
 
 @inner
@@ -170,17 +164,18 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     indptr, indices, probabilities = world.indptr, world.indices, world.probabilities
     num_states, num_actions = world.num_states, world.num_actions
     factors, holder = plans.lane_factors, plans.lane_holder
-    slot = first // WIDTH % len(holder)
-    policy, w, work = lane_array(num_states * num_actions), lane_array(num_states), lane_array(num_states)
-    arrived, rest, ratio = lane_array(num_states), lane_array(num_states), lane_array(1)
-    before, sizes, has_converged = np.full(WIDTH, np.inf), lane_array(3), np.zeros(WIDTH, dtype=np.bool_)
-    for lane in range(WIDTH):
+    slot = first // LANES % len(holder)
+    policy, w = lane_array(num_states * num_actions, LANES), lane_array(num_states, LANES)
+    work = lane_array(num_states, LANES)
+    arrived, rest, ratio = lane_array(num_states, LANES), lane_array(num_states, LANES), lane_array(1, LANES)
+    before, sizes, has_converged = np.full(LANES, np.inf), lane_array(3, LANES), np.zeros(LANES, dtype=np.bool_)
+    for lane in range(LANES):
         ratio[0, lane] = plans.ratio[_owner(first, count, lane)]
     for s in range(num_states):
         store(arrived, s, spread(0.0))
     for pair in range(len(policy)):
         s, a = pair // num_actions, pair % num_actions
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             n = _owner(first, count, lane)
             policy[pair, lane] = policies[n, s, a]
             flow = ratio[0, lane] * q_gradient[n, s, a]
@@ -205,7 +200,7 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             has_converged[lane] = has_converged[lane] or is_small
             if not has_converged[lane]:
                 is_done = False
-                is_slow = is_slow or are_worn(gap, before[lane], largest, price)
+                is_slow = is_slow or are_worn(gap, before[lane], largest, price, False)
             before[lane] = gap
         if is_done:
             break

@@ -42,7 +42,7 @@ def plan_by_factors(world, plans, is_soft, n, limit):
     price = price_of_factors(world)
     residual[n] = np.inf
     solves[n] = 0
-    before = np.inf
+    before, are_new = np.inf, False
     for step in range(limit):
         gap, largest = _improve(world, plans, n, temperature, policy, rest)
         is_stalled = step > CHORDS and gap > 0.5 * before and gap <= STALLED * largest
@@ -53,7 +53,8 @@ def plan_by_factors(world, plans, is_soft, n, limit):
             return
         if not gap < np.inf:
             break
-        if holder[slot] != n or step > CHORDS or are_worn(gap, before, largest, price):
+        are_new = holder[slot] != n or step > CHORDS or are_worn(gap, before, largest, price, are_new)
+        if are_new:
             factorise(world, plans.ratio[n], policy, factors, slot, work)
             holder[slot] = n
         solve(world, factors, slot, rest, work)
@@ -67,11 +68,14 @@ def plan_by_factors(world, plans, is_soft, n, limit):
 
 
 @inner
-def are_worn(gap, before, largest, price):
-    """Whether the steps that are left at this rate of contraction take longer than new factors and one step."""
+def are_worn(gap, before, largest, price, are_new):
+    """Whether the steps that are left at this rate of contraction take longer than new factors and one step.
+
+    The first step with new factors tells too little: it began where these were made, and the next begins nearer.
+    """
     if gap > CONTRACTION * before:
         return True
-    if gap == 0.0 or not before < np.inf:
+    if are_new or gap == 0.0 or not before < np.inf:
         return False
     return math.log(gap / (ROUNDING * largest)) > (price + 1.0) * math.log(before / gap)
 
@@ -169,7 +173,7 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                 gap = abs(rest[s])
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
             return
-        if are_worn(gap, before, largest, price):
+        if are_worn(gap, before, largest, price, False):
             factorise(world, ratio, policies[n], factors, slot, work)
         before = gap
         solve_transposed(world, factors, slot, rest, work)

@@ -10,7 +10,7 @@ import numpy as np
 
 from manymotives.jit import compiled, inner
 from manymotives.planning.blocks import EPSILON, FORBIDDEN
-from manymotives.planning.factor_lanes import FEWEST, adjoint_lanes, plan_lanes
+from manymotives.planning.factor_lanes import FEWEST, LANES, adjoint_lanes, plan_lanes
 from manymotives.planning.factors import adjoint_by_factors, plan_by_factors
 from manymotives.planning.function_pointers import call
 from manymotives.planning.kernels import adjoint_batch, sparse_sweep
@@ -108,8 +108,8 @@ def adjoint_all_by_updates(world, plans, policies, q_gradient, value_adjoint, co
 
 @compiled
 def plan_all_by_factors(world, plans, is_soft, count):
-    for first in range(0, count, WIDTH):
-        together = min(WIDTH, count - first)
+    for first in range(0, count, LANES):
+        together = min(LANES, count - first)
         by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
         if by_lanes:
             plan_lanes(world, plans, is_soft, first, together)
@@ -120,8 +120,8 @@ def plan_all_by_factors(world, plans, is_soft, count):
 
 @compiled
 def adjoint_all_by_factors(world, plans, policies, q_gradient, value_adjoint, count):
-    for first in range(0, count, WIDTH):
-        together = min(WIDTH, count - first)
+    for first in range(0, count, LANES):
+        together = min(LANES, count - first)
         by_lanes = together >= FEWEST and len(plans.lane_holder) > 0
         if not (by_lanes and adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, together)):
             for n in range(first, first + together):

@@ -1,15 +1,17 @@
-"""Sixteen float64 numbers that Numba treats as one: a vector register (or a few), for planning sixteen rewards at once.
+"""Sixteen (or eight) float64 numbers that Numba treats as one: a register or a few, for planning many rewards at once.
 
 Numba turns loops over a last axis of 16 into scalar code or guards them with aliasing checks; these few
 intrinsics say what is meant, and LLVM maps them to whatever the machine has (AVX-512: two registers, AVX2: four,
-NEON: eight). Sixteen, not eight, because the dependent steps of an elimination leave the arithmetic units waiting
-unless two registers are in flight.
+NEON: eight). Sixteen, not eight, because the dependent steps of a dense elimination leave the arithmetic units waiting
+unless two registers are in flight. Sparse factors wait for memory instead: `factor_lanes` has lanes of eight.
 
-Arrays of lanes are C-contiguous float64 [rows, WIDTH], read and written a row at a time; `row` counts in lanes.
+Arrays of lanes are C-contiguous float64 [rows, width], read and written a row at a time; `row` counts in lanes.
 """
 
 import math
 import operator
+from functools import partial
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -19,22 +21,30 @@ from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 WIDTH = 16
-_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
-_INTEGERS = ir.VectorType(ir.IntType(64), WIDTH)
+HALF = 8
 
 
 class _LanesType(types.Type):
-    def __init__(self):
-        super().__init__(name=f"Lanes{WIDTH}")
-
-
-_lanes = _LanesType()
+    def __init__(self, width):
+        super().__init__(name=f"Lanes{width}")
+        self.width = width
 
 
 @register_model(_LanesType)
 class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager, frontend_type):
-        super().__init__(manager, frontend_type, _VECTOR)
+    def __init__(self, manager, lanes):
+        super().__init__(manager, lanes, _vector(lanes))
+
+
+_LANES = {width: _LanesType(width) for width in (WIDTH, HALF)}
+
+
+def _vector(lanes, of=None):
+    return ir.VectorType(of or ir.DoubleType(), lanes.width)
+
+
+def _constant(lanes, value, of=None):
+    return ir.Constant(_vector(lanes, of), [value] * lanes.width)
 
 
 def _data(context, builder, array_type, array):
@@ -44,140 +54,142 @@ def _data(context, builder, array_type, array):
     return context.make_array(array_type)(context, builder, array).data
 
 
-def _pointer(context, builder, array_type, array, row):
-    data = _data(context, builder, array_type, array)
-    element = builder.gep(data, [builder.mul(row, ir.Constant(row.type, WIDTH))])
-    return builder.bitcast(element, _VECTOR.as_pointer())
-
-
-@intrinsic
-def load(typing_context, array, row):
-    """The row-th WIDTH numbers of a contiguous array."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(_pointer(context, builder, signature.args[0], *arguments), align=8)
-
-    return _lanes(array, types.intp), generate
-
-
-@intrinsic
-def store(typing_context, array, row, value):
-    """Overwrite the row-th WIDTH numbers of a contiguous array."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]), align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, _lanes), generate
-
-
-_SINGLE = ir.VectorType(ir.FloatType(), WIDTH)
-
-
-def _single_pointer(context, builder, array_type, array, row):
-    data = _data(context, builder, array_type, array)
-    return builder.bitcast(builder.gep(data, [builder.mul(row, ir.Constant(row.type, WIDTH))]), _SINGLE.as_pointer())
-
-
-@intrinsic
-def load_single(typing_context, array, row):
-    """The row-th WIDTH numbers of a contiguous array of float32, as float64."""
-
-    def generate(context, builder, signature, arguments):
-        found = builder.load(_single_pointer(context, builder, signature.args[0], *arguments), align=4)
-        return builder.fpext(found, _VECTOR)
-
-    return _lanes(array, types.intp), generate
-
-
-@intrinsic
-def store_single(typing_context, array, row, value):
-    """Overwrite the row-th WIDTH numbers of a contiguous array of float32, rounded."""
-
-    def generate(context, builder, signature, arguments):
-        pointer = _single_pointer(context, builder, signature.args[0], *arguments[:2])
-        builder.store(builder.fptrunc(arguments[2], _SINGLE), pointer, align=4)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, _lanes), generate
-
-
-def _elements(context, builder, array_type, arguments):
-    """Pointers to the numbers array[start + lane · stride] of a contiguous array, one for each lane."""
-    array, start, stride = arguments
-    data = _data(context, builder, array_type, array)
-    for lane in range(WIDTH):
-        yield (
-            lane,
-            builder.gep(data, [builder.add(start, builder.mul(stride, ir.Constant(stride.type, lane)))]),
-        )
-
-
-@intrinsic
-def gather(typing_context, array, start, stride):
-    """One number for each lane, from array.flat[start + lane · stride]."""
-
-    def generate(context, builder, signature, arguments):
-        value = ir.Constant(_VECTOR, ir.Undefined)
-        for lane, pointer in _elements(context, builder, signature.args[0], arguments):
-            value = builder.insert_element(value, builder.load(pointer), ir.Constant(ir.IntType(32), lane))
-        return value
-
-    return _lanes(array, types.intp, types.intp), generate
-
-
-@intrinsic
-def scatter(typing_context, array, start, stride, value):
-    """One number from each lane, to array.flat[start + lane · stride]; converted to the array's type."""
-
-    def generate(context, builder, signature, arguments):
-        kind = context.get_data_type(signature.args[0].dtype)
-        lanes = arguments[3]
-        if isinstance(kind, ir.IntType):
-            lanes = builder.fptosi(lanes, ir.VectorType(kind, WIDTH))
-        for lane, pointer in _elements(context, builder, signature.args[0], arguments[:3]):
-            builder.store(builder.extract_element(lanes, ir.Constant(ir.IntType(32), lane)), pointer)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.intp, _lanes), generate
-
-
-def _spread(builder, number):
-    empty = ir.Constant(_VECTOR, ir.Undefined)
+def _spread(builder, lanes, number):
+    empty = ir.Constant(_vector(lanes), ir.Undefined)
     first = builder.insert_element(empty, number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(first, empty, zeros)
+    return builder.shuffle_vector(first, empty, _constant(lanes, 0, ir.IntType(32)))
 
 
-@intrinsic
-def spread(typing_context, number):
-    """The same number in every lane."""
+class Memory(NamedTuple):
+    """What brings numbers into lanes of one width, and back."""
 
-    def generate(context, builder, signature, arguments):
-        return _spread(builder, arguments[0])
-
-    return _lanes(types.float64), generate
-
-
-@intrinsic
-def spread_from(typing_context, array, position):
-    """Number `position` of a contiguous array in every lane, without the checks of ordinary indexing."""
-
-    def generate(context, builder, signature, arguments):
-        data = _data(context, builder, signature.args[0], arguments[0])
-        return _spread(builder, builder.load(builder.gep(data, [arguments[1]])))
-
-    return _lanes(array, types.intp), generate
+    load: Any
+    store: Any
+    load_single: Any
+    store_single: Any
+    gather: Any
+    scatter: Any
+    spread: Any
+    spread_from: Any
 
 
-def _fma(builder):
+def memory_of(width: int) -> Memory:
+    lanes = _LANES[width]
+
+    def row_of(context, builder, array_type, array, row, vector):
+        element = builder.gep(
+            _data(context, builder, array_type, array), [builder.mul(row, ir.Constant(row.type, width))]
+        )
+        return builder.bitcast(element, vector.as_pointer())
+
+    def elements(context, builder, array_type, array, start, stride):
+        """Pointers to the numbers array[start + lane · stride] of a contiguous array, one for each lane."""
+        data = _data(context, builder, array_type, array)
+        for lane in range(width):
+            position = builder.add(start, builder.mul(stride, ir.Constant(stride.type, lane)))
+            yield ir.Constant(ir.IntType(32), lane), builder.gep(data, [position])
+
+    @intrinsic
+    def load(typing_context, array, row):
+        """The row-th `width` numbers of a contiguous array."""
+
+        def generate(context, builder, signature, arguments):
+            place = row_of(context, builder, signature.args[0], *arguments, _vector(lanes))
+            return builder.load(place, align=8)
+
+        return lanes(array, types.intp), generate
+
+    @intrinsic
+    def store(typing_context, array, row, value):
+        """Overwrite the row-th `width` numbers of a contiguous array."""
+
+        def generate(context, builder, signature, arguments):
+            place = row_of(context, builder, signature.args[0], *arguments[:2], _vector(lanes))
+            builder.store(arguments[2], place, align=8)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, lanes), generate
+
+    @intrinsic
+    def load_single(typing_context, array, row):
+        """The row-th `width` numbers of a contiguous array of float32, as float64."""
+
+        def generate(context, builder, signature, arguments):
+            place = row_of(context, builder, signature.args[0], *arguments, _vector(lanes, ir.FloatType()))
+            return builder.fpext(builder.load(place, align=4), _vector(lanes))
+
+        return lanes(array, types.intp), generate
+
+    @intrinsic
+    def store_single(typing_context, array, row, value):
+        """Overwrite the row-th `width` numbers of a contiguous array of float32, rounded."""
+
+        def generate(context, builder, signature, arguments):
+            single = _vector(lanes, ir.FloatType())
+            place = row_of(context, builder, signature.args[0], *arguments[:2], single)
+            builder.store(builder.fptrunc(arguments[2], single), place, align=4)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, lanes), generate
+
+    @intrinsic
+    def gather(typing_context, array, start, stride):
+        """One number for each lane, from array.flat[start + lane · stride]."""
+
+        def generate(context, builder, signature, arguments):
+            value = ir.Constant(_vector(lanes), ir.Undefined)
+            for lane, place in elements(context, builder, signature.args[0], *arguments):
+                value = builder.insert_element(value, builder.load(place), lane)
+            return value
+
+        return lanes(array, types.intp, types.intp), generate
+
+    @intrinsic
+    def scatter(typing_context, array, start, stride, value):
+        """One number from each lane, to array.flat[start + lane · stride]; converted to the array's type."""
+
+        def generate(context, builder, signature, arguments):
+            kind = context.get_data_type(signature.args[0].dtype)
+            numbers = arguments[3]
+            if isinstance(kind, ir.IntType):
+                numbers = builder.fptosi(numbers, _vector(lanes, kind))
+            for lane, place in elements(context, builder, signature.args[0], *arguments[:3]):
+                builder.store(builder.extract_element(numbers, lane), place)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, types.intp, lanes), generate
+
+    @intrinsic
+    def spread(typing_context, number):
+        """The same number in every lane."""
+
+        def generate(context, builder, signature, arguments):
+            return _spread(builder, lanes, arguments[0])
+
+        return lanes(types.float64), generate
+
+    @intrinsic
+    def spread_from(typing_context, array, position):
+        """Number `position` of a contiguous array in every lane, without the checks of ordinary indexing."""
+
+        def generate(context, builder, signature, arguments):
+            data = _data(context, builder, signature.args[0], arguments[0])
+            return _spread(builder, lanes, builder.load(builder.gep(data, [arguments[1]])))
+
+        return lanes(array, types.intp), generate
+
+    return Memory(load, store, load_single, store_single, gather, scatter, spread, spread_from)
+
+
+load, store, load_single, store_single, gather, scatter, spread, spread_from = memory_of(WIDTH)
+
+
+def _fma(builder, lanes):
     """LLVM's a · b + c."""
-    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{WIDTH}f64")
-
-
-def _constant(value, kind=_VECTOR):
-    return ir.Constant(kind, [value] * WIDTH)
+    vector = _vector(lanes)
+    return cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes.width}f64"
+    )
 
 
 @intrinsic
@@ -185,9 +197,9 @@ def fused(typing_context, a, b, c):
     """a · b + c, rounded once."""
 
     def generate(context, builder, signature, arguments):
-        return builder.call(_fma(builder), arguments)
+        return builder.call(_fma(builder, a), arguments)
 
-    return _lanes(_lanes, _lanes, _lanes), generate
+    return a(a, a, a), generate
 
 
 @intrinsic
@@ -200,7 +212,9 @@ def exponential(typing_context, x):
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
-        fma, constant, integers = _fma(builder), _constant, _INTEGERS
+        lanes = signature.return_type
+        fma, vector, integers = _fma(builder, lanes), _vector(lanes), _vector(lanes, ir.IntType(64))
+        constant, integer = partial(_constant, lanes), partial(_constant, lanes, of=ir.IntType(64))
         shifted = builder.call(fma, [x, constant(1.4426950408889634), constant(6755399441055744.0)])  # 1.5 · 2^52
         n = builder.fsub(shifted, constant(6755399441055744.0))
         r = builder.call(fma, [n, constant(-0.6931471803691238), x])  # log 2 in two parts
@@ -208,13 +222,13 @@ def exponential(typing_context, x):
         series = constant(1.0 / math.factorial(13))
         for power in range(12, -1, -1):
             series = builder.call(fma, [series, r, constant(1.0 / math.factorial(power))])
-        exponent = builder.shl(builder.bitcast(shifted, integers), constant(52, integers))
-        found = builder.bitcast(builder.add(builder.bitcast(series, integers), exponent), _VECTOR)
+        exponent = builder.shl(builder.bitcast(shifted, integers), integer(52))
+        found = builder.bitcast(builder.add(builder.bitcast(series, integers), exponent), vector)
         found = builder.select(builder.fcmp_ordered("<", x, constant(-708.0)), constant(0.0), found)
         found = builder.select(builder.fcmp_ordered(">", x, constant(709.0)), constant(math.inf), found)
         return builder.select(builder.fcmp_unordered("uno", x, x), x, found)
 
-    return _lanes(_lanes), generate
+    return x(x), generate
 
 
 @intrinsic
@@ -227,11 +241,13 @@ def logarithm(typing_context, x):
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
-        fma, constant, integers = _fma(builder), _constant, _INTEGERS
+        lanes = signature.return_type
+        fma, vector, integers = _fma(builder, lanes), _vector(lanes), _vector(lanes, ir.IntType(64))
+        constant, integer = partial(_constant, lanes), partial(_constant, lanes, of=ir.IntType(64))
         bits = builder.bitcast(x, integers)
-        power = builder.ashr(builder.sub(bits, constant(0x3FE6A09E667F3BCD, integers)), constant(52, integers))  # of √½
-        m = builder.bitcast(builder.sub(bits, builder.shl(power, constant(52, integers))), _VECTOR)
-        n = builder.sitofp(power, _VECTOR)
+        power = builder.ashr(builder.sub(bits, integer(0x3FE6A09E667F3BCD)), integer(52))  # of √½
+        m = builder.bitcast(builder.sub(bits, builder.shl(power, integer(52))), vector)
+        n = builder.sitofp(power, vector)
         t = builder.fdiv(builder.fsub(m, constant(1.0)), builder.fadd(m, constant(1.0)))
         square = builder.fmul(t, t)
         series = constant(2.0 / 21.0)
@@ -240,7 +256,7 @@ def logarithm(typing_context, x):
         small = builder.call(fma, [n, constant(1.9082149292705877e-10), builder.fmul(t, series)])  # log 2 in two parts
         return builder.call(fma, [n, constant(0.6931471803691238), small])
 
-    return _lanes(_lanes), generate
+    return x(x), generate
 
 
 @intrinsic
@@ -250,7 +266,7 @@ def where_greater(typing_context, a, b, yes, no):
     def generate(context, builder, signature, arguments):
         return builder.select(builder.fcmp_ordered(">", *arguments[:2]), *arguments[2:])
 
-    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
+    return a(a, a, a, a), generate
 
 
 @intrinsic
@@ -258,10 +274,10 @@ def any_greater(typing_context, a, b):
     """Whether a > b in at least one lane."""
 
     def generate(context, builder, signature, arguments):
-        bits = builder.bitcast(builder.fcmp_ordered(">", *arguments), ir.IntType(WIDTH))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(WIDTH), 0))
+        bits = builder.bitcast(builder.fcmp_ordered(">", *arguments), ir.IntType(a.width))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(a.width), 0))
 
-    return types.boolean(_lanes, _lanes), generate
+    return types.boolean(a, a), generate
 
 
 def _arithmetic(symbol, instruction):
@@ -269,7 +285,7 @@ def _arithmetic(symbol, instruction):
 
     @infer_global(symbol)
     class LaneArithmetic(ConcreteTemplate):
-        cases = (_lanes(_lanes, _lanes),)
+        cases = tuple(lanes(lanes, lanes) for lanes in _LANES.values())
 
     @lower_builtin(symbol, _LanesType, _LanesType)
     def compute(context, builder, signature, arguments):

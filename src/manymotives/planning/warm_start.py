@@ -19,7 +19,7 @@ from manymotives.data.environment import Environment
 from manymotives.jit import inner
 from manymotives.planning.compiled import suits
 from manymotives.planning.elimination import Elimination, elimination_of, no_elimination, operations
-from manymotives.planning.factor_lanes import FEWEST, LARGEST_DISCOUNT
+from manymotives.planning.factor_lanes import FEWEST, LANES, LARGEST_DISCOUNT
 from manymotives.planning.finite_horizon_kernels import adjoint_ahead, plan_again_ahead
 from manymotives.planning.function_pointers import address_of, call
 from manymotives.planning.kernels import plan_batch
@@ -86,7 +86,7 @@ class Plans(NamedTuple):
     age: np.ndarray  # [N] changes since it was made; −1: never
     factors: np.ndarray  # [slots, E] of I − T_π for some π, where plans are made by factors
     holder: np.ndarray  # [slots] the reward whose factors they are; −1: none
-    lane_factors: np.ndarray  # [slots, E, WIDTH] float32: of WIDTH rewards at once
+    lane_factors: np.ndarray  # [slots, E, LANES] float32: of LANES rewards at once
     lane_holder: np.ndarray  # [slots] the first of them; −1: none
     layers: np.ndarray  # [N, n, S] values with 0, …, n − 1 steps left, where agents look n steps ahead
     further: np.ndarray  # [N, 2] gradients in the discount and in c by way of these
@@ -206,7 +206,7 @@ def empty_plans(world: World, count: int, per_state: int) -> Plans:
         np.full(kept, -1, dtype=np.int64),
         np.empty((slots, entries)),  # empty, so that what is never written takes no memory
         np.full(slots, -1, dtype=np.int64),
-        np.empty((lane_slots, entries, WIDTH), dtype=np.float32),
+        np.empty((lane_slots, entries, LANES), dtype=np.float32),
         np.full(lane_slots, -1, dtype=np.int64),
         np.zeros((count if world.depth > 0 else 0, world.depth, size)),
         np.zeros((count, 2)),
@@ -214,11 +214,11 @@ def empty_plans(world: World, count: int, per_state: int) -> Plans:
 
 
 def _slots(world: World, count: int) -> tuple[int, int]:
-    """How many sets of factors are kept for one reward each, and for WIDTH of them."""
+    """How many sets of factors are kept for one reward each, and for LANES of them."""
     if not world.by_factors:
         return 0, 0
     entries = len(world.elimination.indices)
-    lane_slots = min(count // WIDTH, LARGEST_FACTORS // (4 * WIDTH * entries))
+    lane_slots = min(count // LANES, LARGEST_FACTORS // (4 * LANES * entries))
     if LARGEST_DISCOUNT < world.discount < 1.0:  # at 1 it is not known yet
         lane_slots = 0
     slots = FEWEST - 1 if lane_slots > 0 else count  # one at a time: those that are too few for another block
