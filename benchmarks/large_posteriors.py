@@ -2,7 +2,8 @@
 
 Grids with slip .1, soft-optimal choice at inverse temperature 1, discount .9; `mm.HMC()` with its defaults unless said
 otherwise, whose rounds end when R-hat ≤ 1.01 and 400 effective draws are there for every quantity. Time, on two cores,
-is that of `mm.fit`, with everything compiled before; CPU seconds an effective draw are of the reward with fewest.
+is that of `mm.fit`, with everything compiled before; CPU seconds an effective draw are of the reward (or weight) with
+fewest.
 
     smooth     32 × 32, one smooth reward (scale and range inferred), 500 choices
     greedy     the same, choices a softmax of Q*
@@ -68,12 +69,15 @@ def fitted(
     wall, cpu = time.monotonic(), time.process_time()
     posterior: Any = mm.fit(model, environment, data, method, seed=seed)
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-    mixed = mixing(posterior.data["posterior"].dataset)
+    drawn = posterior.data["posterior"].dataset
+    mixed = mixing(drawn)
+    rewards = mixing(drawn[["weight" if "weight" in drawn else "reward"]])
     found = {
         "case": name,
         "seed": seed,
         "minutes": wall / 60,
-        "cpu_seconds_each": cpu / mixed.bulk,
+        "cpu_seconds_each": cpu / rewards.bulk,
+        "least_effective_reward": rewards.bulk,
         "least_effective": mixed.bulk,
         "least_effective_tail": mixed.tail,
         "r_hat": mixed.rhat,

@@ -44,7 +44,10 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-SHORTEST_ANGLE, LONGEST_ANGLE = 1.0, 2.8  # of a trajectory; after π/2 a draw is independent of its start, were φ zero
+# Of a trajectory. Were φ zero, draws would be independent of the start after π/2; a little later means of draws are
+# more accurate for it, and squares hardly less.
+SHORTEST_ANGLE, LONGEST_ANGLE = 1.5, 2.2
+SLOWEST = 0.25  # share of tasks whose steps may be too small for the whole angle
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 3  # proposals of shared scales, in each sweep
@@ -353,7 +356,7 @@ class LaplaceChain(MarkovChain):
         Its angle is drawn, or it might return to its start. Nothing turns further: at π, squares are where they were.
         """
         angle = self.rng.uniform(SHORTEST_ANGLE, LONGEST_ANGLE)
-        count = max(1, round(angle / float(np.median(step_size))))
+        count = max(1, round(angle / float(np.quantile(step_size, SLOWEST))))
         return count, np.minimum(step_size, angle / count)[:, None]
 
     # ---- warm-up ---------------------------------------------------------------------------------------------
