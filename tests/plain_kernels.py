@@ -55,7 +55,8 @@ def memory_of(width):
     def spread_from(array, position):
         return np.full(width, float(array.reshape(-1)[position]))
 
-    return load, store, load, store, gather, scatter, spread, spread_from
+    simd: Any = sys.modules["manymotives.planning.simd"]
+    return simd.Memory(load, store, load, store, gather, scatter, spread, spread_from)
 
 
 def fused(a, b, c):

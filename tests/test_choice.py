@@ -8,7 +8,7 @@ import manymotives as mm
 import oracles
 import oracles_worlds
 from manymotives.models.likelihood import exponentials, shortfalls, softmax_log_likelihood, weights_workspace
-from manymotives.planning.simd import WIDTH, load, logarithm, store
+from manymotives.planning.simd import HALF, WIDTH, exponential, logarithm, memory_of
 
 
 def test_softmax_policies_are_the_softmax_of_optimal_values():
@@ -86,17 +86,21 @@ def test_sixteen_exponentials_at_once():
     assert found[x == 0].tolist() == [1.0, 1.0]
 
 
-@njit
-def _logarithms(x, found):
-    for row in range(len(x) // WIDTH):
-        store(found, row, logarithm(load(x, row)))
+@pytest.mark.parametrize("width", [WIDTH, HALF])
+def test_logarithms_and_exponentials_in_lanes(width):
+    load, store = memory_of(width).load, memory_of(width).store
 
+    @njit
+    def in_lanes(x, logarithms, exponentials):
+        for row in range(len(x) // width):
+            store(logarithms, row, logarithm(load(x, row)))
+            store(exponentials, row, exponential(load(x, row)))
 
-def test_sixteen_logarithms_at_once():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(1, 8, 800), 1 + 10 ** rng.uniform(-16, 0, 400), 10 ** rng.uniform(-300, 300, 400)])
     x[0] = 1.0
-    found = np.empty_like(x)
-    _logarithms(x, found)
+    found, above = np.empty_like(x), np.empty_like(x)
+    in_lanes(x, found, above)
     np.testing.assert_array_max_ulp(found, np.log(x), maxulp=3)
+    np.testing.assert_array_max_ulp(above[x < 700], np.exp(x[x < 700]), maxulp=2)
     assert found[0] == 0.0

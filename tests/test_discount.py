@@ -22,7 +22,7 @@ GRID = mm.worlds.GridWorld((14, 14), slip=0.1, discount=0.95)
 ROOMS = random_environment(1, size=(8, 3))[0]
 PATHS = {  # an environment, tasks, and from how many states on plans may be made by factors
     "lanes of whole blocks": (ROOMS, 5, 10**9),
-    "one reward at a time by factors": (GRID, 2, 12),
+    "one reward at a time by factors": (GRID, 1, 12),
     "factors in lanes": (GRID, 20, 12),
     "sweeps": (GRID, 2, 10**9),
 }

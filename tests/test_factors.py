@@ -53,23 +53,24 @@ def test_plans_by_kept_factors_are_plans(name, on, step, temperature):
     size, actions = environment.num_states, environment.num_actions
     world = factored(environment, temperature is not None)
     per_state = 1 if on == "state" else actions
+    count = 1 if step == 1.0 else 2  # alone, or in lanes
     plans = empty_plans(world, 16, per_state)
     rng = np.random.default_rng(2)
-    rewards = rng.normal(size=(2, size, per_state))
+    rewards = rng.normal(size=(count, size, per_state))
     plans.temperature[:] = 0.0 if temperature is None else temperature
     for _ in range(12):
         rewards += step * rng.normal(size=rewards.shape)
         if on == "state_action":
             rewards *= environment.available
-        plans.rewards[:2] = rewards
-        planners_of(world)[0](world, plans, temperature is not None, 2)
+        plans.rewards[:count] = rewards
+        planners_of(world)[0](world, plans, temperature is not None, count)
         given = rewards[..., 0] if on == "state" else rewards
         expected = mm.plan(environment, given, on=on, inverse_temperature=temperature)
         # residuals of both are at rounding, S ε |V|; values differ by 1 / (1 − γ) times that
         slack = 4 * size * EPSILON * np.abs(expected.value).max() / (1 - environment.discount)
-        np.testing.assert_allclose(plans.value[:2], expected.value, rtol=0, atol=slack)
+        np.testing.assert_allclose(plans.value[:count], expected.value, rtol=0, atol=slack)
         inside = environment.available
-        np.testing.assert_allclose(plans.q[:2][:, inside], expected.q[:, inside], rtol=0, atol=slack)
+        np.testing.assert_allclose(plans.q[:count][:, inside], expected.q[:, inside], rtol=0, atol=slack)
 
 
 @pytest.mark.parametrize("temperature", [None, 0.3, 5.0, 200.0])
@@ -160,6 +161,11 @@ def test_ever_colder_plans_become_greedy_ones_and_stay_finite(log_temperature):
         planners_of(world)[0](world, plans, True, 2)
         assert np.all(plans.residual[:2] < 1e-10)
         np.testing.assert_allclose(plans.value[:2], expected.value, rtol=1e-10)
+        for n in range(2):
+            alone = empty_plans(world, 16, 1)
+            alone.rewards[0, :, 0], alone.temperature[:] = rewards[n], np.exp(log_temperature)
+            planners_of(world)[0](world, alone, True, 1)
+            np.testing.assert_allclose(alone.value[0], expected.value[n], rtol=1e-10)
 
 
 def test_a_plan_that_failed_is_forgotten():

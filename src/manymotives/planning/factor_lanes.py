@@ -16,7 +16,9 @@ from manymotives.planning.factors import CHORDS, REFINEMENTS, ROUNDING, are_worn
 from manymotives.planning.simd import HALF, exponential, fused, logarithm, memory_of, where_greater
 
 LANES = HALF  # sixteen take twice as long, and more of them would be idle
-load, store, load_single, store_single, _, _, spread, spread_from = memory_of(LANES)
+EIGHT = memory_of(LANES)
+load, store, load_single, store_single = EIGHT.load, EIGHT.store, EIGHT.load_single, EIGHT.store_single
+spread, spread_from = EIGHT.spread, EIGHT.spread_from
 FEWEST = 2  # rewards that are worth a block: one is quicker alone
 LARGEST_DISCOUNT = 0.9999  # errors of float32, 6e-8, over 1 − γ: a step leaves a thousandth of the residual
 MOST_STEPS = 40
@@ -57,7 +59,7 @@ def plan_lanes(world, plans, is_soft, first, count):
                 solves[first + lane] += 1
                 is_slow = is_slow or are_worn(gap[0, lane], before[lane], largest[0, lane], price, are_new)
             before[lane] = gap[0, lane]
-        if is_done:
+        if is_done or step == MOST_STEPS - 1:
             break
         if is_slow:
             _factorise_lanes(world, ratio, policy, plans.lane_factors, slot, work)
@@ -83,7 +85,7 @@ def _owner(first, count, lane):
 
 @inner
 def _store_plans(world, plans, first, count, rewards, v, ahead, rest):
-    """q and best actions where a plan was found, from the values before the last backup; values, from their change."""
+    """Where a plan was found: q and best actions from the values before the last backup, and the values after it."""
     indptr, indices, probabilities, forbidden = world.indptr, world.indices, world.probabilities, world.forbidden
     residual, all_q, value, actions = plans.residual, plans.q, plans.value, plans.actions
     num_states, num_actions, per_state = world.num_states, world.num_actions, plans.rewards.shape[2]
@@ -185,10 +187,10 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
     for s in range(num_states):
         store(rest, s, load(arrived, s))
         store(w, s, spread(0.0))
-    if holder[slot] != first:
+    is_done, price, are_new = False, price_of_factors(world), holder[slot] != first
+    if are_new:
         _factorise_lanes(world, ratio, policy, factors, slot, work)
         holder[slot] = first
-    is_done, price = False, price_of_factors(world)
     for _ in range(REFINEMENTS):
         is_done, is_slow = True, False
         for row, x in enumerate((rest, w, arrived)):
@@ -200,12 +202,13 @@ def adjoint_lanes(world, plans, policies, q_gradient, value_adjoint, first, coun
             has_converged[lane] = has_converged[lane] or is_small
             if not has_converged[lane]:
                 is_done = False
-                is_slow = is_slow or are_worn(gap, before[lane], largest, price, False)
+                is_slow = is_slow or are_worn(gap, before[lane], largest, price, are_new)
             before[lane] = gap
         if is_done:
             break
-        if is_slow:
+        if is_slow and not are_new:
             _factorise_lanes(world, ratio, policy, factors, slot, work)
+            are_new = True  # of these very policies: others would be no better
         _solve_transposed_lanes(world, factors, slot, rest, work)
         for s in range(num_states):
             store(w, s, load(w, s) + load(rest, s))

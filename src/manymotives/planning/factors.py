@@ -71,7 +71,7 @@ def plan_by_factors(world, plans, is_soft, n, limit):
 def are_worn(gap, before, largest, price, are_new):
     """Whether the steps that are left at this rate of contraction take longer than new factors and one step.
 
-    The first step with new factors tells too little: it began where these were made, and the next begins nearer.
+    The contraction of the first step with new factors says little of the next ones: they were made where it began.
     """
     if gap > CONTRACTION * before:
         return True
@@ -161,8 +161,8 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                     arrived[indices[k]] += probabilities[k] * flow
     for s in range(num_states):
         rest[s] = arrived[s]
-    before, price = np.inf, price_of_factors(world)
-    if holder[slot] != n:
+    before, price, are_new = np.inf, price_of_factors(world), holder[slot] != n
+    if are_new:
         factorise(world, ratio, policies[n], factors, slot, work)
         holder[slot] = n
     for _ in range(REFINEMENTS):
@@ -173,8 +173,9 @@ def adjoint_by_factors(world, plans, policies, q_gradient, value_adjoint, n):
                 gap = abs(rest[s])
         if gap <= 16.0 * EPSILON * largest or (gap > 0.5 * before and gap <= ROUNDING * largest):
             return
-        if are_worn(gap, before, largest, price, False):
+        if not are_new and are_worn(gap, before, largest, price, are_new):
             factorise(world, ratio, policies[n], factors, slot, work)
+            are_new = True  # of this very policy: others would be no better
         before = gap
         solve_transposed(world, factors, slot, rest, work)
         for s in range(num_states):

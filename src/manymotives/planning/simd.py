@@ -74,6 +74,7 @@ class Memory(NamedTuple):
 
 
 def memory_of(width: int) -> Memory:
+    """These for lanes of one width: WIDTH or HALF."""
     lanes = _LANES[width]
 
     def row_of(context, builder, array_type, array, row, vector):

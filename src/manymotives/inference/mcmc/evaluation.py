@@ -16,7 +16,7 @@ from manymotives.models.target import FIXED
 from manymotives.planning.verbs import Plan
 from manymotives.planning.warm_start import World, world_of
 
-LANES = 16  # rows are planned for in blocks of so many
+BLOCK = 16  # rows are planned for in blocks of so many
 
 
 class Evaluated(NamedTuple):
@@ -38,7 +38,7 @@ class Evaluation:
 
     def __call__(self, u: np.ndarray, counts: np.ndarray, tasks: np.ndarray) -> Evaluated:
         """At u [N, D], for choices [N, S, A]; parameters that are known are those of `tasks` [N]."""
-        size = LANES * -(-len(u) // LANES)
+        size = BLOCK * -(-len(u) // BLOCK)
         if size not in self._workspaces:
             self._workspaces[size] = self._workspace(size)
         world, data, workspace = self._workspaces[size]
@@ -59,10 +59,10 @@ class Evaluation:
     def planned(self, u: np.ndarray, tasks: np.ndarray) -> Plan:
         """What is best at u [N, D] of these tasks [N]."""
         blocks: list[Plan] = []
-        for k in range(0, len(u), LANES):
-            part = slice(k, k + LANES)
+        for k in range(0, len(u), BLOCK):
+            part = slice(k, k + BLOCK)
             self(u[part], self.target.counts[tasks[part]], tasks[part])
-            plans, n = self._workspaces[LANES][2].plans, len(u[part])
+            plans, n = self._workspaces[BLOCK][2].plans, len(u[part])
             found = (plans.q, plans.value, plans.actions, plans.residual, np.isfinite(plans.residual), plans.solves)
             blocks.append(Plan(*(each[:n].copy() for each in found)))
         q, value, actions, residual, converged, solves, _ = (

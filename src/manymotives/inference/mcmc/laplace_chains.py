@@ -44,10 +44,11 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-# Of a trajectory. Were φ zero, draws would be independent of the start after π/2; a little later means of draws are
-# more accurate for it, and squares hardly less.
+# Angles of trajectories. Were φ zero, draws would be independent of the start after π/2; a little beyond that, means of
+# draws are more accurate for it, and squares hardly less.
 SHORTEST_ANGLE, LONGEST_ANGLE = 1.5, 2.2
-SLOWEST = 0.25  # share of tasks whose steps may be too small for the whole angle
+SLOWEST = 0.25  # about the share of tasks, or of populations, whose steps may be too small for the whole angle
+MOST_STEPS = 30  # where some that hardly ever accept have tiny steps
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 3  # proposals of shared scales, in each sweep
@@ -356,7 +357,7 @@ class LaplaceChain(MarkovChain):
         Its angle is drawn, or it might return to its start. Nothing turns further: at π, squares are where they were.
         """
         angle = self.rng.uniform(SHORTEST_ANGLE, LONGEST_ANGLE)
-        count = max(1, round(angle / float(np.quantile(step_size, SLOWEST))))
+        count = int(np.clip(round(angle / float(np.quantile(step_size, SLOWEST))), 1, MOST_STEPS))
         return count, np.minimum(step_size, angle / count)[:, None]
 
     # ---- warm-up ---------------------------------------------------------------------------------------------

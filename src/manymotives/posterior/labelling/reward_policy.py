@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import xarray as xr
@@ -168,7 +169,20 @@ def labelled_variables(
 
 
 def labelled_prior(model: RewardPolicyModel, target: Target, names: dict[str, Any], seed: int) -> xr.Dataset:
-    """Draws of one task of one population before any choice was seen; with covariates, of any of these tasks."""
+    """Draws of one task of one population before any choice was seen; with covariates, of any of these tasks.
+
+    A run labels its draws before it begins, and at every look: these are the same each time.
+    """
+    kept = _PRIORS.get(target)
+    if kept is None or kept[0] != seed:
+        kept = _PRIORS[target] = seed, _drawn_prior(model, target, names, seed)
+    return kept[1].copy()
+
+
+_PRIORS: WeakKeyDictionary[Target, tuple[int, xr.Dataset]] = WeakKeyDictionary()
+
+
+def _drawn_prior(model: RewardPolicyModel, target: Target, names: dict[str, Any], seed: int) -> xr.Dataset:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31,)))
     alone = replace(
         target,
