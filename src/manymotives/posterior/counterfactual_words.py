@@ -90,6 +90,7 @@ def summary_lines(found: Any) -> list[str]:
         if count > 1
         else f"  One task, with {level:g} % intervals:"
     )
+    lines.insert(-1, f"  {data.attrs['unit']}")
     gone = np.abs(data[f"{who}choice"].sel(time="difference"))
     if bool(gone.notnull().any()):
         where = gone.fillna(-1.0).argmax(...)
@@ -100,6 +101,12 @@ def summary_lines(found: Any) -> list[str]:
         where = moved.fillna(-1.0).argmax(...)
         state = moved["state"].values[int(where["state"])]
         lines.append(f"    largest change of visits: “{state}” {_line(data, f'{who}occupancy', where)}")
+    moved = np.abs(data[f"{who}long_run_share"].sel(time="difference"))
+    if bool(moved.notnull().any()):
+        where = moved.fillna(-1.0).argmax(...)
+        action = moved["action"].values[int(where["action"])]
+        line = _line(data, f"{who}long_run_share", where)
+        lines.append(f"    largest change of long-run shares of steps: “{action}” {line}{after_episodes(found)}")
     lines.append(
         f"    value: {_line(data, f'{who}value', {})}; P(higher) = {float(data[f'{who}value_p_positive']):.2f}"
     )
@@ -112,6 +119,11 @@ def summary_lines(found: Any) -> list[str]:
     if name in data:
         lines.append(f"    value, by the rewards before the change: {_line(data, name, {})}")
     return lines
+
+
+def after_episodes(found: Any) -> str:
+    """What the long run is where episodes end, as a clause."""
+    return ", where every episode that ends is followed by another" if found.environment.is_terminal.any() else ""
 
 
 def _line(data: Any, name: str, where: Any) -> str:
