@@ -69,7 +69,7 @@ def test_shares_are_those_of_the_dense_chain(name, rule):
     np.testing.assert_allclose(shares.sel(time=["before", "after"]).sum("action"), 1.0, atol=1e-12)
     np.testing.assert_allclose(found.data["population_long_run_share"], shares.mean("task"), atol=1e-12)
     said = str(found)
-    assert "long-run shares of steps" in said
+    assert said.count("in all steps in the long run") == 2
     assert ("every episode that ends is followed by another" in said) == bool(ends)
 
 
