@@ -43,7 +43,7 @@ RUNS = {
     "metropolis": (mm.RewardPolicyModel(), FIELD, mm.Metropolis(**SHORT), "about"),
     "monte carlo": (mm.RewardPolicyModel(), FIELD, mm.MonteCarlo(draws=80), "roughly"),
     "nested": (mm.RewardPolicyModel(), FIELD, mm.NestedMonteCarlo(draws=8, inner=10), "roughly"),
-    "empirical Bayes": (mm.RewardPolicyModel(), FIELD, mm.EmpiricalBayes(), "roughly"),
+    "empirical Bayes": (mm.RewardPolicyModel(), FIELD, mm.EmpiricalBayes(), "at least"),
     "empirical Bayes of motives": (
         mm.RewardPolicyModel(mm.GaussianReward(), switching=mm.Switching(motives=2)),
         FIELD,

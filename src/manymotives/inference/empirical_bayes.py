@@ -86,12 +86,12 @@ class EmpiricalBayes(Recorded):
         return RunState(target, seed)
 
     def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
-        """How long it takes on this machine: the proposals of all rounds; or the first steps of EM, of each start."""
-        if target.assignment is not None:
-            return forecast_of_plans(target, self.starts * LEAST_STEPS * target.num_tasks, "at least")
+        """How long the plans take on this machine: of proposals in all rounds; or of the first steps of EM."""
         rounds, made, thin = _schedule(target)
-        sweeps = rounds * (made + WARMUP) * thin
-        return forecast_of_plans(target, (PROPOSALS * sweeps + draws) * target.num_tasks)
+        plans = PROPOSALS * rounds * (made + WARMUP) * thin + draws
+        if target.assignment is not None:
+            plans = self.starts * LEAST_STEPS
+        return forecast_of_plans(target, plans * target.num_tasks, "at least")
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         target, seed = state.target, state.seed
