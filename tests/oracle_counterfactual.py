@@ -67,3 +67,23 @@ def value(transitions, policy, reward, start, discount, terminal=()):
             received[s] += policy[s, a] * (reward[s, a] if np.ndim(reward) == 2 else reward[s])
             system[s] -= discount * policy[s, a] * transitions[s, a]
     return float(start @ np.linalg.solve(system, received))
+
+
+def long_run(transitions, policy, start, terminal=()):
+    """Shares [A] of all steps in the long run: limits of powers of the chain that stays where it is every other time.
+
+    It has the same long-run shares as the chain itself, but no periods. Where an episode ends, another begins.
+    """
+    size, lives = len(start), np.setdiff1d(np.arange(len(start)), terminal)
+    first = start[lives] / start[lives].sum()
+    moves = np.zeros((len(lives), size))
+    for row, s in enumerate(lives):
+        for a in range(policy.shape[1]):
+            moves[row] += policy[s, a] * transitions[s, a]
+    ends = np.setdiff1d(np.arange(size), lives)
+    chain = moves[:, lives] + moves[:, ends].sum(axis=1, keepdims=True) * first
+    power = (np.eye(len(lives)) + chain) / 2
+    for _ in range(50):
+        power = power @ power
+        power /= power.sum(axis=1, keepdims=True)
+    return first @ power @ policy[lives]

@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
 def test_pictures():
     made = mm.fit(mm.PolicyOptimalityModel(np.eye(3)), HOUSE, demonstrations(), progress=False)
     assert mm.plots.weights(made).get_title() == "Which reward each task has"
-    assert "in units of value" in mm.plots.optimality(made).get_xlabel()
+    assert "in units of reward" in mm.plots.optimality(made).get_xlabel()
     mm.plots.rewards(made)
     plt.close("all")
 

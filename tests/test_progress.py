@@ -8,7 +8,7 @@ import pytest
 import manymotives as mm
 from manymotives.inference import progress as reporting
 from manymotives.inference.mcmc import chains
-from manymotives.inference.mcmc.forecast import _least, seconds_of_a_draw
+from manymotives.inference.mcmc.forecast import least_seconds, seconds_of_a_draw
 from manymotives.inference.mcmc.sweeps import gibbs_draws, hamiltonian_draws
 from manymotives.inference.mcmc.watching import advice
 from manymotives.inference.progress import InParts, Progress, Quiet, in_words
@@ -153,7 +153,7 @@ def test_a_fit_that_takes_hours_says_so_while_its_first_block_is_drawn(monkeypat
 def test_a_forecast_does_not_count_what_is_compiled_first():
     """A first step that waits for a compiler once made a demo of a minute look like 25."""
     waits = iter([0.3, 0.0, 0.3, 0.0])
-    assert _least(lambda away: time.sleep(next(waits))) < 0.1
+    assert least_seconds(lambda away: time.sleep(next(waits))) < 0.1
 
 
 def test_compiling_is_said_once_a_run(monkeypatch, capsys):

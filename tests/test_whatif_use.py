@@ -42,7 +42,7 @@ def test_the_command_says_first_whether_choices_could_tell(folder):
         environment=mm.io.read_environment(folder / "new.csv", discount=0.9)
     )
     assert np.allclose(table["after"], asked.to_frame()["after"])
-    assert set(table["quantity"]) == {"choice", "occupancy", "value"}
+    assert set(table["quantity"]) == {"choice", "occupancy", "long_run_share", "value"}
     again = run(folder / "run.nc", "--discount", 0.5, "--out", folder / "after.csv")
     assert again.exit_code == 2
     assert "--force" in again.output
@@ -90,7 +90,7 @@ def test_the_report_has_a_section_where_something_was_asked(folder):
     assert 'id="whatif"' not in (folder / "plain.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("of", ["choice", "occupancy", "value"])
+@pytest.mark.parametrize("of", ["choice", "occupancy", "long_run_share", "value"])
 def test_pictures_say_whether_it_is_identified(folder, of):
     posterior = mm.load(folder / "run.nc")
     ends = mm.Environment(

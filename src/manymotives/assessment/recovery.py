@@ -68,8 +68,8 @@ class Recovery:
         return (
             f"Recovery of {len(self.rewards)} tasks: correlation {self.correlation:.2f}, {self.coverage:.0%} of true "
             f"rewards in their 95 % intervals\n  loss in value: {mean['inferred']:.3g} acting on what was inferred, "
-            f"{mean['demonstrator']:.3g} the demonstrators themselves, {mean['copied']:.3g} copying them"
-            + self._others()
+            f"{mean['demonstrator']:.3g} the demonstrators themselves, {mean['copied']:.3g} copying them (expected "
+            "discounted sums of rewards, added up over states)" + self._others()
         )
 
     def _others(self) -> str:

@@ -52,9 +52,10 @@ def demo(
     own, copied, inferred = (found[f"loss_{way}"].mean() for way in ("demonstrator", "copied", "inferred"))
     console.print(
         f"The favourite place was inferred correctly for {(found['wants_most'] == found['inferred']).sum()} of "
-        f"{tasks} subjects. The last three columns are losses: the value lost against the optimal policy, summed "
-        f"over places. Subjects make errors and lose {own:.2f} on average; copying their observed choices loses "
-        f"{copied:.2f}; the policy that is best for their inferred rewards loses {inferred:.2f}.",
+        f"{tasks} subjects. The last three columns are losses: the value (the expected discounted sum of rewards) that "
+        f"is lost against the optimal policy, summed over places. Subjects make errors and lose {own:.2f} on average; "
+        f"copying their observed choices loses {copied:.2f}; the policy that is best for their inferred rewards loses "
+        f"{inferred:.2f}.",
         soft_wrap=True,
     )
     for warning in result.posterior.warnings:

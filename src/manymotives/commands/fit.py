@@ -1,6 +1,5 @@
 """From a table of choices to a posterior in a file."""
 
-import math
 import time
 from dataclasses import fields
 from enum import StrEnum
@@ -300,11 +299,10 @@ def fit(
             clauses = f"{made_of}{more_said}".replace(",,", ",")
             what = f"{model.value} ({MODELS[model]}) with {prior.value} rewards on {on_what.value}{clauses}"
             speaker.say(f"This would fit {what} by {_settings(chosen_method)}.")
-            seconds, advice = run.forecast(progress)
-            if math.isfinite(seconds):
-                speaker.say(announcement(seconds, advice.on_command_line, run.looks.next_of_several))
+            (seconds, said), advice = run.forecast(progress)
+            speaker.say(announcement(seconds, advice.on_command_line, run.looks.next_of_several, said))
             speaker.say("Nothing was written (--dry-run).")
-            ahead = {"seconds_ahead": round(seconds, 1) if math.isfinite(seconds) else None}
+            ahead = {"seconds_ahead": round(seconds, 1), "forecast": said}
             speaker.result({"dry_run": True, **inputs.facts(), "method": _settings(chosen_method), **ahead})
             return
         began = time.monotonic()

@@ -62,8 +62,9 @@ def whatif(
 ) -> None:
     """Predict what subjects would do after a change, and say whether choices can identify the answer.
 
-    The table has the probability of each choice, the share of time in each state, the value, and for soft-optimal
-    choice the welfare: before, after and their difference, with intervals, for each subject and for the average of all.
+    The table has the probability of each choice, the share of time in each state, the share of each action in the long
+    run, the value, and for soft-optimal choice the welfare: before, after and their difference, with intervals, for
+    each subject and for the average of all.
     """
     speaker = Speaker(as_json)
     with speaker.failures(out):

@@ -17,7 +17,7 @@ from manymotives.inference import HMC, Method, Progress, import_methods, suited
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import RHAT, Mixing, largest_rhat, mixing, parts_of
 from manymotives.inference.mcmc.watching import advice
-from manymotives.inference.progress import Advice
+from manymotives.inference.progress import Advice, Forecast
 from manymotives.io.records import record_of, recorded_kinds
 from manymotives.models import Model
 from manymotives.posterior import Posterior
@@ -27,7 +27,7 @@ from manymotives.posterior.labelling.common import names_of, tree_of
 
 # what takes time beside draws
 LOOKING, LABELLING = "Looking whether the chains have mixed", "Labelling the draws"
-FORECASTING = "Timing the first gradients"
+FORECASTING = "Timing the first steps"
 ONE_REWARD = (
     "under Pooled() there is one reward, which cannot inform the mean and scale of a population, and inferring them "
     "slows mixing. Give the reward a fixed prior, such as GaussianReward(mean=0.0, scale=1.0) or "
@@ -106,14 +106,12 @@ class Run:
         self.state, more = self.method.advance(self.state, draws, progress)
         self.draws = more if self.draws is None else self.draws.followed_by(more)
 
-    def forecast(self, progress: Progress) -> tuple[float, Advice]:
-        """About how many seconds it takes until the first look at the chains, or NaN; and what would take less."""
-        if not isinstance(self.method, HMC):
-            return float("nan"), Advice()
+    def forecast(self, progress: Progress) -> tuple[Forecast, Advice]:
+        """How long it takes until the first look at the chains, or to the end; and what would take less."""
         self.compile(progress)
         with progress.phase(FORECASTING):
-            seconds = self.method.seconds_ahead(self.target, self.seed, self.looks.points[0])
-        return seconds, advice(self.target)
+            ahead = self.method.forecast(self.target, self.seed, self.looks.points[0])
+        return ahead, advice(self.target) if isinstance(self.method, HMC) else Advice()
 
     def follow(self, posterior: Posterior) -> None:
         """What is drawn from now on follows this posterior of the run: its draws are not labelled again."""

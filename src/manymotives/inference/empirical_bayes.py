@@ -24,12 +24,13 @@ from manymotives import families
 from manymotives.errors import InputError
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
-from manymotives.inference.expectation_maximisation import check_memory, check_normal, switching_draws
+from manymotives.inference.expectation_maximisation import LEAST_STEPS, check_memory, check_normal, switching_draws
 from manymotives.inference.laplace import peaks
 from manymotives.inference.mcmc.adaptation import warm_up
 from manymotives.inference.mcmc.chains import MarkovChain
+from manymotives.inference.mcmc.forecast import forecast_of_plans
 from manymotives.inference.mcmc.sweeps import task_draws
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
 from manymotives.models.rewards import NORMALISED
@@ -38,6 +39,7 @@ ROUNDS = 30
 AVERAGED = 10  # the last rounds, whose populations are averaged
 STEP, SHRINKAGE = 1.0, 0.9  # how far a hyperparameter's coordinate may move in the first round, and in each next one
 WARMUP, DRAWS, THIN = 50, 200, 3  # of a round's Metropolis run …
+PROPOSALS = 2  # of each task in a sweep
 LONG = 4_000  # … as long as there are no more states × tasks than this; beyond, plans take most of the time:
 SHORT = 20, 40, 1  # rounds, draws and thinning then; proposals adapt in the first rounds and in every tenth
 LARGEST = 2_000  # states; beyond, the dense algebra of curvatures takes minutes
@@ -83,6 +85,14 @@ class EmpiricalBayes(Recorded):
             )
         return RunState(target, seed)
 
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long the plans take on this machine: of proposals in all rounds; or of the first steps of EM."""
+        rounds, made, thin = _schedule(target)
+        plans = PROPOSALS * rounds * (made + WARMUP) * thin + draws
+        if target.assignment is not None:
+            plans = self.starts * LEAST_STEPS
+        return forecast_of_plans(target, plans * target.num_tasks, "at least")
+
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         target, seed = state.target, state.seed
         if target.assignment is not None:
@@ -120,13 +130,11 @@ def climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np
     middle = np.median(target.draw_hyper(np.random.default_rng(0), 501)[:, 0], axis=0)
     hyper = np.repeat(middle[None], target.num_groups, axis=0)
     seen = []
-    is_short = target.environment.num_states * target.num_tasks > LONG
-    rounds, draws, thin = SHORT if is_short else (ROUNDS, DRAWS, THIN)
-    rounds = rounds if target.num_hyper else 2
+    rounds, draws, thin = _schedule(target)
     with progress.of(rounds, "rounds") as report:
         for number in range(rounds):
             chain.set_population(hyper)
-            if not is_short or number < 3 or number % 10 == 0:
+            if not _is_short(target) or number < 3 or number % 10 == 0:
                 warm_up(chain, WARMUP, thin, threading.Event())
             drawn = chain.draw_arrays(draws)
             chain.advance(thin, drawn, chain.acceptance_counts())
@@ -137,6 +145,16 @@ def climb(target: Target, seed: int, progress: Progress) -> tuple[np.ndarray, np
             seen.append(hyper)
             report.update(number + 1)
     return np.mean(seen[-AVERAGED:], axis=0), np.median(tasks, axis=0)
+
+
+def _is_short(target: Target) -> bool:
+    return target.environment.num_states * target.num_tasks > LONG
+
+
+def _schedule(target: Target) -> tuple[int, int, int]:
+    """Rounds, draws of each, and sweeps for each draw."""
+    rounds, draws, thin = SHORT if _is_short(target) else (ROUNDS, DRAWS, THIN)
+    return rounds if target.num_hyper else 2, draws, thin
 
 
 def _uphill(target: Target, tasks: np.ndarray, hyper: np.ndarray, g: int, reach: float) -> np.ndarray:

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from manymotives.inference.checks import check_no_partitions, checked_counts
 from manymotives.inference.draws import Draws, RunState
-from manymotives.inference.mcmc.chains import advance_chains
+from manymotives.inference.mcmc.chains import MarkovChain, advance_chains, streams_of
+from manymotives.inference.mcmc.forecast import forecast_of_chains
 from manymotives.inference.mcmc.sweeps import gibbs_draws
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
 
@@ -43,7 +44,16 @@ class Gibbs(Recorded):
         return RunState(target, seed)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
-        layout = state.target.layout
-        # plans depend on the discount, soft ones on the temperature too: steps in these are taken with the rewards
-        walk_size = layout.num_rewards + (layout.discount >= 0) + (layout.is_soft and layout.temperature >= 0)
-        return advance_chains(gibbs_draws, self, walk_size, state, draws, progress)
+        return advance_chains(gibbs_draws, self, _walk_size(state.target), state, draws, progress)
+
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long warm-up and so many draws take on this machine."""
+        first = streams_of(seed, self.chains)[0]
+        return forecast_of_chains(MarkovChain(gibbs_draws, target, _walk_size(target), first), self, draws)
+
+
+def _walk_size(target: Target) -> int:
+    """How many coordinates of a task random walks move."""
+    layout = target.layout
+    # plans depend on the discount, soft ones on the temperature too: steps in these are taken with the rewards
+    return int(layout.num_rewards + (layout.discount >= 0) + (layout.is_soft and layout.temperature >= 0))

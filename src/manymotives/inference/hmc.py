@@ -8,13 +8,13 @@ from manymotives.inference.checks import check_moves_rewards_alone, checked_coun
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.mcmc.adaptation import has_many_coordinates
 from manymotives.inference.mcmc.chains import MarkovChain, advance_chains, streams_of
+from manymotives.inference.mcmc.forecast import forecast_of_chains
 from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.mixture.chain import MixtureChain
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
-from manymotives.planning.problem import cores
 
 SIZES = ("draws", "warmup", "thin")  # that may be left open
 # Where nothing but rewards and temperatures is inferred, 150 draws of warm-up do as well as 250: chains need as many
@@ -88,17 +88,13 @@ class HMC(Recorded):
                 raise InputError("HMC: a depth is not available on devices yet. Use device=None.")
         return RunState(target, seed)
 
-    def seconds_ahead(self, target: Target, seed: int, draws: int) -> float:
-        """About how long warm-up and so many draws take on this machine, from the first gradients; NaN if not known."""
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long warm-up and so many draws take on this machine's cores: on a device less."""
         settings: Any = self.suited_to(target)
-        kind = _chain_for(target)
-        if self.device is not None or kind is MixtureChain:
-            return float("nan")
         first = streams_of(seed, settings.chains)[0]
-        chain = kind(hamiltonian_draws, target, target.num_coordinates, first)
-        chain.begin()
-        pieces = settings.chains * (settings.warmup + draws)
-        return float(chain.forecast(settings.thin) * pieces / min(settings.chains, cores()))
+        chain = _chain_for(target)(hamiltonian_draws, target, target.num_coordinates, first)
+        found = forecast_of_chains(chain, settings, draws)
+        return found if self.device is None else found._replace(said="at most")
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         settings: Any = self.suited_to(state.target)

@@ -29,7 +29,8 @@ from manymotives.inference.existence import chart_of, check_bounded, check_choic
 from manymotives.inference.kinks import settled_at_kinks
 from manymotives.inference.maximisation import AT_ONCE, Chart, Maximum, Objective, maximise
 from manymotives.inference.mcmc.evaluation import Evaluation
-from manymotives.inference.progress import Progress
+from manymotives.inference.mcmc.forecast import forecast_of_plans
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.inference.standard_errors import covariances, observed_information
 from manymotives.io.records import Recorded
 from manymotives.models import Target
@@ -38,7 +39,8 @@ from manymotives.models.rewards import LINEAR
 
 CRITERIA = ("likelihood", "posterior")
 ERRORS = ("observed", "expected", "robust")
-STARTS = 3  # enough to notice a second maximum where there is one; a start costs some ten plans per parameter
+STARTS = 3  # enough to notice a second maximum where there is one; a start costs …
+PLANS = 10  # … some ten plans per parameter
 SPREAD = 2.0  # of random starts around the first, in units of log-odds over all parameters together
 TIED = 1e-6  # in log likelihood: maxima closer than this are the same
 LARGEST_STATES, LARGEST_PARAMETERS = 2_000, 1_000  # beyond, the dense algebra of the information takes minutes
@@ -115,6 +117,12 @@ class MaximumLikelihood(Recorded):
                 "inferred: the joint density of parameters and of their prior's scale is unbounded. Give the "
                 "parameters of priors as numbers, or use EmpiricalBayes()."
             )
+
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long it takes on this machine: searches, and the information at their end."""
+        starts = len(self.starts) if isinstance(self.starts, list | tuple) else self.starts
+        plans = (PLANS * starts + 2) * target.num_coordinates * target.num_tasks + draws
+        return forecast_of_plans(target, plans)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         return None, estimated(self, state.target, state.seed, draws, progress)

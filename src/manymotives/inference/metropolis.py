@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from manymotives.inference.checks import check_no_partitions, checked_counts
 from manymotives.inference.draws import Draws, RunState
-from manymotives.inference.mcmc.chains import advance_chains
+from manymotives.inference.mcmc.chains import MarkovChain, advance_chains, streams_of
+from manymotives.inference.mcmc.forecast import forecast_of_chains
 from manymotives.inference.mcmc.sweeps import metropolis_draws
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
 
@@ -44,3 +45,8 @@ class Metropolis(Recorded):
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         return advance_chains(metropolis_draws, self, state.target.num_coordinates, state, draws, progress)
+
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long warm-up and so many draws take on this machine."""
+        first = streams_of(seed, self.chains)[0]
+        return forecast_of_chains(MarkovChain(metropolis_draws, target, target.num_coordinates, first), self, draws)

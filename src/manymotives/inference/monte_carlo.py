@@ -8,7 +8,8 @@ import numpy as np
 from manymotives.inference.checks import check_moves_rewards_alone, checked_counts
 from manymotives.inference.draws import Draws, RunState
 from manymotives.inference.importance import stream_of, weighted_draws, with_earlier
-from manymotives.inference.progress import Progress
+from manymotives.inference.mcmc.forecast import forecast_of_plans
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
 
@@ -39,6 +40,10 @@ class MonteCarlo(Recorded):
     def init(self, target: Target, seed: int) -> RunState:
         check_moves_rewards_alone(self, target)
         return RunState(target, seed)
+
+    def forecast(self, target: Target, seed: int, draws: int) -> Forecast:
+        """How long so many draws take on this machine."""
+        return forecast_of_plans(target, draws * target.num_tasks)
 
     def advance(self, state: RunState, draws: int, progress: Progress) -> tuple[RunState | None, Draws]:
         target = state.target

@@ -8,15 +8,17 @@ import numpy as np
 from manymotives.errors import InputError, quoted
 from manymotives.inference.checks import checked_counts
 from manymotives.inference.draws import OptimalityDraws, RunState
+from manymotives.inference.mcmc.forecast import least_seconds
 from manymotives.inference.optimality.policies_given_rewards import policies_given_rewards
 from manymotives.inference.optimality.rewards_given_policies import rewards_given_policies
-from manymotives.inference.progress import Progress
+from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import OptimalityTarget
 from manymotives.models.optimality import DistributionOptimality, log_survival_of
 from manymotives.planning import BeliefPlannedRewards, PlannedRewards
 
 NUM_REWARDS = 2_000
+TIMED = 40  # for a forecast
 FEW_REWARDS = 10.0  # effective ones, below which the set is too coarse for what the choices say
 FLAT = 0.01  # of the largest span: below it, a given reward makes nearly every policy nearly optimal
 SURPRISING = 0.025  # prior probability of a gap beyond what a task loses
@@ -90,6 +92,15 @@ class OptimalityMonteCarlo(Recorded):
             more += _about_bounds(target, planned, found)
         return None, replace(found, statistics=statistics, warnings=found.warnings + more, bounds=bounds)
 
+    def forecast(self, target: OptimalityTarget, seed: int, draws: int) -> Forecast:
+        """How long it takes to plan for the rewards, from a few of them: the rest takes time as well."""
+        count = self.num_rewards or NUM_REWARDS
+        rewards, _ = target.reward_set(np.random.default_rng(seed), min(TIMED, count))
+        every = 1.0 if target.has_given_rewards else count / len(rewards)
+        rng = np.random.default_rng(seed)
+        seconds = least_seconds(lambda _: target.planned_rewards(rewards, self.environments, rng), fewest=2)
+        return Forecast(every * seconds, "at least")
+
     def _check_device(self, target: OptimalityTarget) -> None:
         given_reward = target.model.factorisation == "policy_given_reward"
         if target.belief is not None:
@@ -119,8 +130,8 @@ def _about_gaps(target: OptimalityTarget, loss: np.ndarray) -> tuple[str, ...]:
     worst = int(np.argmin(beyond))
     return (
         f"{len(surprised)} of {len(middle)} tasks lose more than the prior of the gap anticipated: the median "
-        f"loss of {target.tasks[worst]!r} is {middle[worst]:.3g}, and a larger gap had prior probability "
-        f"{beyond[worst]:.2g}. Allow larger gaps, unless you are sure of the prior.",
+        f"loss of {target.tasks[worst]!r} is {middle[worst]:.3g} ({target.model.unit_of_loss}), and a larger gap had "
+        f"prior probability {beyond[worst]:.2g}. Allow larger gaps, unless you are sure of the prior.",
     )
 
 
@@ -133,9 +144,9 @@ def _about_bounds(target: OptimalityTarget, planned: BeliefPlannedRewards, found
         return ()
     return (
         "losses are relative to the best policy found without knowledge of the environment. Knowing it would be "
-        f"worth up to {short[worst]:.3g} more, and the median loss of {target.tasks[worst]!r} is "
-        f"{middle[worst]:.3g}: if there are better policies, losses are larger, by at most that amount. More "
-        "observed transitions would reduce it.",
+        f"worth up to {short[worst]:.3g} more ({target.model.unit_of_loss}), and the median loss of "
+        f"{target.tasks[worst]!r} is {middle[worst]:.3g}: if there are better policies, losses are larger, by at most "
+        "that amount. More observed transitions would reduce it.",
     )
 
 

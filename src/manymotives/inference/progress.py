@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -27,6 +28,13 @@ class Advice:
 
     in_python: str = ""
     on_command_line: str = ""
+
+
+class Forecast(NamedTuple):
+    """How many seconds a run takes, and how sure that is: about so many, roughly, at least or at most."""
+
+    seconds: float
+    said: str = "about"
 
 
 @dataclass
@@ -230,9 +238,9 @@ class Report:
         return f"{min(1.0, (self.before + done) / total):.0%} done, about {in_words(max(0.0, left))} left"
 
 
-def announcement(seconds: float, advice: str = "", first_draws: int | None = None) -> str:
+def announcement(seconds: float, advice: str = "", first_draws: int | None = None, said: str = "about") -> str:
     """How long a run takes, and what to do instead where that is very long; `first_draws`: if there may be more."""
-    line = f"This will take about {in_words(seconds)}"
+    line = f"This will take {said} {in_words(max(1.0, seconds))}"
     if first_draws is not None:
         line += f" for the first {first_draws:,} draws per chain, and longer if the chains have not mixed by then"
     return f"{line}. {advice}".rstrip() if seconds > LONG else f"{line}."

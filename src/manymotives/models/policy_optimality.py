@@ -210,6 +210,11 @@ class PolicyOptimalityModel(Model):
         return Gamma(shape=2.0, rate=0.5) if self.reward_concentration is None else self.reward_concentration
 
     @property
+    def unit_of_loss(self) -> str:
+        """In which unit a policy falls short, in words."""
+        return "relative to the largest possible loss" if self.scale_free else "in units of reward"
+
+    @property
     def abbreviation(self) -> str:
         """As the paper calls it."""
         return "MPO"

@@ -182,7 +182,7 @@ def evaluate(
     on: str = "state",
     discount: ArrayLike | None = None,
 ) -> Any:
-    """The value V^π [..., S] of policies [..., S, A] for rewards [..., S].
+    """The value V^π [..., S] of policies [..., S, A] for rewards [..., S]: expected discounted sums, in their unit.
 
     It is the long-run value, also for policies that look only a few steps ahead (`plan` with a depth).
 
@@ -241,7 +241,7 @@ def loss(
     on: str = "state",
     discount: ArrayLike | None = None,
 ) -> Any:
-    """The paper's L1 loss, Σ_s V*(s) − V^π(s), for each policy–reward pair of the batch.
+    """The paper's L1 loss, Σ_s V*(s) − V^π(s), for each policy–reward pair of the batch, in the unit of the rewards.
 
     V* and V^π are long-run values, also for policies that look only a few steps ahead (`plan` with a depth).
 

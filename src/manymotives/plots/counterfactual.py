@@ -7,8 +7,15 @@ from matplotlib.axes import Axes
 from manymotives.errors import InputError
 from manymotives.plots.common import COLOURS, written
 from manymotives.posterior import Counterfactual
+from manymotives.posterior.counterfactual import QUANTITIES
 
 SHOWN = 30  # rows, those that change most
+WORDS = {
+    "choice": "probability",
+    "occupancy": "share of discounted time",
+    "long_run_share": "share of all steps in the long run",
+    "value": "value (expected discounted sum of rewards)",
+}
 
 
 def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | None = None) -> Axes:
@@ -22,7 +29,8 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
         The result of `posterior.counterfactual`.
     of
         "choice", the probability of each action in each state; "occupancy", the share of discounted time in each state;
-        or "value", the gain of each task, with the average of all on top.
+        "long_run_share", the share of each action in all steps in the long run; or "value", the gain of each task, with
+        the average of all on top.
     axes
         Matplotlib axes to draw on. If None, new axes are created.
 
@@ -31,8 +39,9 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
     Axes
         The axes that were drawn on.
     """
-    if of not in ("choice", "occupancy", "value"):
-        raise InputError(f'of must be "choice", "occupancy" or "value"; found {of!r}.')
+    if of not in WORDS:
+        known_words = ", ".join(f'"{word}"' for word in WORDS)
+        raise InputError(f"of must be one of {known_words}; found {of!r}.")
     if "motive" in found.data.dims:
         raise InputError(
             "this figure is for tasks with one motive each; counterfactual.data has what each motive would do."
@@ -45,7 +54,7 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
         ]
         table = table.assign(name=names).sort_values("of", kind="stable")  # the population first
     else:
-        parts = zip(table["state"], table["action"]) if of == "choice" else ((state,) for state in table["state"])
+        parts = zip(*(table[cell] for cell in QUANTITIES[of]))
         table = table.assign(name=[": ".join(written(part, 20) for part in each) for each in parts])
         table = table.sort_values("difference", key=lambda each: -each.abs(), kind="stable", na_position="last")
     count, whole = min(SHOWN, len(table)), len(table)
@@ -74,8 +83,7 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
                 )
     axes.set_yticks(position, list(table["name"]))
     axes.set_ylim(count - 0.4, -0.6)
-    words = {"choice": "probability", "occupancy": "share of discounted time", "value": "value"}
-    axes.set_xlabel(f"{words[of]}, {100 * found.data.attrs['level']:g} % intervals")
+    axes.set_xlabel(f"{WORDS[of]}, {100 * found.data.attrs['level']:g} % intervals")
     cut = f" ({count} of {whole:,} rows)" if whole > count else ""
     verdict = {True: "identified", False: "NOT identified", None: "identification not computed"}
     known = found.value_identified if of == "value" else found.identified

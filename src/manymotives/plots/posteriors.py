@@ -183,8 +183,7 @@ def optimality(posterior: Posterior, *, axes: Axes | None = None) -> Axes:
     axes.set_yticks(position[::step], [written(task) for task in tasks[::step]])
     axes.set_ylim(len(tasks) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
-    unit = "relative to the largest possible loss" if posterior.model.scale_free else "in units of value"
-    axes.set_xlabel(f"loss in the worst state, {unit}")
+    axes.set_xlabel(f"loss in the worst state, {posterior.model.unit_of_loss}")
     axes.set_title("How far from optimal they are")
     axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes

@@ -200,8 +200,8 @@ class Posterior(WhatIf, PlannedDraws, ABC):
         """The best policy for each task in a new environment, or in several by name, with its uncertainty.
 
         `policy` is optimal for the posterior mean reward; `probability_best` is the probability that each action is
-        optimal; `value` is the value of the policy; `expected_loss` is the expected gain from knowing the reward;
-        `choice` is the probability that the task would choose each action. Intervals end in `_lower` and `_upper`.
+        optimal; `value` is the value of the policy, in units of reward; `expected_loss` is the expected gain in value
+        from knowing the reward; `choice` is the probability of each choice. Intervals end in `_lower` and `_upper`.
 
         Parameters
         ----------

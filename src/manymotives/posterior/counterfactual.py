@@ -23,12 +23,18 @@ from manymotives.posterior.counterfactual_words import identification_sentences,
 from manymotives.posterior.labelling.common import coordinate_of
 from manymotives.posterior.shown_after import shown_after
 from manymotives.posterior.sides import Sides, prior_choices, sides_of
+from manymotives.posterior.units import unit_of_value
 from manymotives.worlds.simulate import simulate_policies
 
 TIMES = ("before", "after", "difference")
 ROUNDING = 1e-11  # of the larger side: a smaller difference is none
 SCALARS = ("value", "value_by_reward_before", "welfare")
-QUANTITIES = {"choice": ("state", "action"), "occupancy": ("state",), **dict.fromkeys(SCALARS, ())}
+QUANTITIES: dict[str, tuple[str, ...]] = {
+    "choice": ("state", "action"),
+    "occupancy": ("state",),
+    "long_run_share": ("action",),
+    **dict.fromkeys(SCALARS, ()),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,9 +50,15 @@ class Counterfactual:
     occupancy
         (time, task, state): shares of discounted time from the start distribution, (1 − γ) Σ γᵗ P(s_t = s). They sum to
         one, except for the time after episodes that end.
+    long_run_share
+        (time, task, action): how often each action is taken in the long run, as a share of all steps, without
+        discounting: under the stationary distribution of the states. If there are several recurrent classes, such as
+        two absorbing states, each counts by the probability of ending up in it from the start distribution. If episodes
+        end, each is followed by another from the start distribution.
     value
-        (time, task): the expected discounted sum of a task's own rewards under its own choices. After the change, the
-        rewards are those after the change, including whatever was added.
+        (time, task): the expected discounted sum of a task's own rewards under its own choices, in units of reward;
+        `data.attrs["unit"]` says what one unit is in log-odds of choices. After the change, the rewards are those after
+        the change, including whatever was added.
     value_by_reward_before
         The same, with the choices after the change evaluated by the rewards before it, so that what was added does not
         count as a gain; only if rewards are changed.
@@ -173,7 +185,7 @@ class Counterfactual:
             frame = frame.dropna(subset=["before", "after"], how="all")
         else:
             frame = pd.DataFrame([{str(key): float(value) for key, value in table.items()}])
-        known = self.identified if quantity in ("choice", "occupancy") else self.value_identified
+        known = self.value_identified if quantity in SCALARS else self.identified
         frame["identified"] = known if quantity != "choice" or known is None else ~frame["rests"].astype(bool)
         frame = frame.drop(columns="rests", errors="ignore")
         frame.insert(0, "quantity", quantity)
@@ -215,7 +227,9 @@ def counterfactual_of(
     statements = identification_sentences(known, change, posterior, visits)
     has_shocks = int(posterior.model.choice.is_soft)
     return Counterfactual(
-        data.assign_attrs(draws=len(sides.value_after), level=level, has_taste_shocks=has_shocks),
+        data.assign_attrs(
+            draws=len(sides.value_after), level=level, has_taste_shocks=has_shocks, unit=unit_of_value(posterior)
+        ),
         change.place,
         known.choices,
         known.values,
@@ -265,6 +279,10 @@ def _dataset(posterior: Any, change: Change, sides: Sides, level: float) -> xr.D
             )
         ),
         "occupancy": (_at(sides.visits_before, rows, len(states)), _at(sides.visits_after, there, len(states))),
+        "long_run_share": (
+            _at(sides.shares_before, columns, len(actions), missing=0.0),
+            _at(sides.shares_after, np.arange(place.num_actions), len(actions), missing=0.0),
+        ),
         "value": (sides.value_before, sides.value_after),
     }
     if change.changes_rewards:
@@ -340,8 +358,8 @@ def _choices(
     return np.where(exists, found, np.nan)
 
 
-def _at(draws: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
-    found = np.full((*draws.shape[:-1], size), np.nan)
+def _at(draws: np.ndarray, rows: np.ndarray, size: int, missing: float = np.nan) -> np.ndarray:
+    found = np.full((*draws.shape[:-1], size), missing)
     found[..., rows] = draws
     return found
 

@@ -9,6 +9,7 @@ from manymotives.posterior.changes import Change
 from manymotives.posterior.shown_after import ShownAfter
 
 FEW_DRAWS = 200  # fewer make the ends of intervals uncertain
+ACTIONS = 2  # whose long-run shares are said: those that change most; of two, one alone would often be the common one
 
 
 def identification_sentences(known: ShownAfter, change: Change, posterior: Any, visits: np.ndarray) -> tuple[str, ...]:
@@ -90,6 +91,7 @@ def summary_lines(found: Any) -> list[str]:
         if count > 1
         else f"  One task, with {level:g} % intervals:"
     )
+    lines.insert(-1, f"  {data.attrs['unit']}")
     gone = np.abs(data[f"{who}choice"].sel(time="difference"))
     if bool(gone.notnull().any()):
         where = gone.fillna(-1.0).argmax(...)
@@ -100,6 +102,11 @@ def summary_lines(found: Any) -> list[str]:
         where = moved.fillna(-1.0).argmax(...)
         state = moved["state"].values[int(where["state"])]
         lines.append(f"    largest change of visits: “{state}” {_line(data, f'{who}occupancy', where)}")
+    moved = np.abs(data[f"{who}long_run_share"].sel(time="difference")).values
+    for number in np.argsort(-moved, kind="stable")[:ACTIONS] if np.isfinite(moved).all() else ():
+        line = _line(data, f"{who}long_run_share", {"action": number})
+        action = data["action"].values[number]
+        lines.append(f"    share of “{action}” in all steps in the long run{after_episodes(found)}: {line}")
     lines.append(
         f"    value: {_line(data, f'{who}value', {})}; P(higher) = {float(data[f'{who}value_p_positive']):.2f}"
     )
@@ -112,6 +119,11 @@ def summary_lines(found: Any) -> list[str]:
     if name in data:
         lines.append(f"    value, by the rewards before the change: {_line(data, name, {})}")
     return lines
+
+
+def after_episodes(found: Any) -> str:
+    """What the long run is where episodes end, as a clause."""
+    return " (every episode that ends is followed by another)" if found.environment.is_terminal.any() else ""
 
 
 def _line(data: Any, name: str, where: Any) -> str:

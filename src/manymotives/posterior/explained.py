@@ -42,7 +42,7 @@ class Explained:
         such as mice, are average ones. Covariates that the table leaves out keep each task's own value, and the results
         are averaged over tasks. Quantities: `weight` of features (otherwise `reward`); if they are inferred,
         `discount`, `inverse_temperature` and `lapse`; `choice`, the probability of each action in each state; and
-        `value`, the expected discounted sum of the task's own rewards, from where episodes began.
+        `value`, the expected discounted sum of the task's own rewards, from where episodes began, in units of reward.
 
         Parameters
         ----------

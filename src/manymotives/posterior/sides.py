@@ -2,9 +2,14 @@
 
     choices   π(a|s) of each draw's reward, inverse temperature, lapse rate and discount
     visits    (1 − γ) Σ_t γᵗ P(s_t = s) from the start distribution: shares of discounted time
+    shares    lim (1/T) Σ_{t<T} P(a_t = a) from the start distribution: of all steps in the long run, how many are a
     value     E Σ_t γᵗ ρ(s_t, a_t) of a subject's own choices
     welfare   E Σ_t γᵗ (ρ(s_t, a_t) − log π(a_t|s_t) / c): with the taste shocks that soft-optimal choices gain from;
               with a subject's own discount this is Σ_s P(s_0 = s) log Σ_a exp(c Q(s, a)) / c, the log-sum
+
+The limit is that of visits as γ → 1, which is also where the shares of several recurrent classes come from: each counts
+by the probability that the chain ends up in it. Where episodes end, visits as γ → 1 are expected counts per episode, so
+shares are those of episode after episode, each from the start distribution.
 
 Visits, values and welfare of both sides are discounted by the discount after the change: sums with different weights
 could not be compared.
@@ -27,6 +32,7 @@ from manymotives.posterior.transfer import choice_probabilities, chosen_in, infe
 NUMBERS = 20_000_000  # choice probabilities that are held at a time
 BATCH = 64  # draws planned for at a time
 ENTRIES = 4_000_000  # of the linear systems that are solved at a time
+LONG_RUN = 1 - 1e-8  # in place of γ → 1: how far a start is forgotten by some 10⁸ steps, where rounding is still 1e-8
 PRIOR_DRAWS = 500  # for the prior's intervals
 TIMES = ("before", "after")
 
@@ -40,6 +46,8 @@ class Sides(NamedTuple):
     choice_after: np.ndarray  # [..., S', A']
     visits_before: np.ndarray  # [..., S]
     visits_after: np.ndarray  # [..., S']
+    shares_before: np.ndarray  # [..., A]
+    shares_after: np.ndarray  # [..., A']
     value_before: np.ndarray  # [...]
     value_after: np.ndarray
     value_by_reward_before: np.ndarray  # of what is done afterwards
@@ -82,8 +90,9 @@ def sides_of(posterior: Any, change: Change, draws: int, seed: int, progress: Pr
             found["choice_after"] = choice_probabilities(
                 change.place, changed.planned, *rule, on=changed.on, discount=mine, **how
             )
-            found["visits_before"] = _visits(fitted, found["choice_before"], weight[part])
-            found["visits_after"] = _visits(change.place, found["choice_after"], weight[part])
+            for side, place in zip(TIMES, (fitted, change.place)):
+                found[f"visits_{side}"] = _visits(place, found[f"choice_{side}"], weight[part])
+                found[f"shares_{side}"] = long_run_shares(place, found[f"choice_{side}"])
             as_before = received_in(after.values[part], change.place, on)
             for name, side, received in (
                 ("value_before", "before", received_in(rewards, fitted, on)),
@@ -188,6 +197,15 @@ def _rule(
     assert found[0] is not None
     assert found[1] is not None
     return found[0], found[1], found[2] if len(found) > 2 else None
+
+
+def long_run_shares(place: Environment, policies: np.ndarray) -> np.ndarray:
+    """Shares [..., A] of all steps in the long run; NaN where every episode ends before its first step."""
+    lives = ~place.is_terminal
+    visits = _visits(place, policies, np.full(policies.shape[:-2], LONG_RUN))[..., lives]
+    taken = np.einsum("...s,...sa->...a", visits, policies[..., lives, :])
+    with np.errstate(invalid="ignore"):
+        return taken / visits.sum(axis=-1, keepdims=True)
 
 
 def _visits(place: Environment, policies: np.ndarray, discounts: np.ndarray) -> np.ndarray:

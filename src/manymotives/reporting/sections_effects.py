@@ -9,6 +9,7 @@ from manymotives import findings
 from manymotives.models.priors import Prior
 from manymotives.models.rewards import BetaReward, GaussianReward
 from manymotives.posterior.effects import designs_of, reference_said
+from manymotives.posterior.units import unit_of_value
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, figure, table
 from manymotives.reporting.sections_features import probability
@@ -20,8 +21,8 @@ CONTRASTS = 30  # differences in choices in the table
 ABOUT_CONTRASTS = (
     "Consequences for choices: differences between two values of a covariate, for the population’s typical "
     "subject (at its location plus effects, with average members of levels). Other covariates keep each "
-    "subject’s own values, and differences are averaged over subjects. The value is the expected discounted sum "
-    "of a subject’s own rewards, from where episodes began."
+    "subject’s own values, and differences are averaged over subjects. The value is that of a subject’s own choices "
+    "by its own rewards, from where episodes began. "
 )
 LEGEND = [["dot", "posterior mean"], ["line", "95 % interval"], ["truth", "regression of posterior means"]]
 
@@ -64,7 +65,7 @@ def who_differs_and_why(content: Content, figures: dict[str, Any]) -> Markup:
         parts.append(_spreads_table(spreads))
     different = findings.contrasts(posterior)
     if len(different):
-        parts += [element("p", ABOUT_CONTRASTS), _contrasts_table(different)]
+        parts += [element("p", ABOUT_CONTRASTS + unit_of_value(posterior)), _contrasts_table(different)]
     return element("section", parts, id="effects")
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from manymotives.data.belief import DynamicsBelief
 from manymotives.planning import evaluate
 from manymotives.posterior import Posterior
+from manymotives.posterior.units import unit_of_value
 from manymotives.reporting.content import Content
 from manymotives.reporting.html import Markup, element, table
 from manymotives.reporting.words import per_cent
@@ -104,6 +105,6 @@ def costs(posterior: Posterior) -> Any:
             "p",
             "How to read it: “best policy found” does not know the environment and is the best on average over "
             "the posterior; “by the means” treats the mean environment and the mean reward as the truth; “upper "
-            "bound” is the value attainable with knowledge of both.",
+            f"bound” is the value attainable with knowledge of both. {unit_of_value(posterior)}",
         ),
     ]

@@ -192,18 +192,18 @@ def _neighbours(alike: Similarity) -> Markup:
 
 @_how_they_act.register
 def _optimality(posterior: PolicyOptimalityPosterior, content: Content, figures: dict[str, Any]) -> Markup:
-    unit = "relative to the largest possible loss" if posterior.model.scale_free else "in units of value"
     before = posterior.data["prior"].dataset["optimality_gap"].values.ravel()
-    figures["temperatures"] = _rows(content, posterior.losses, before, f"loss in the worst state, {unit}") | {
-        "include": [0]
-    }
+    figures["temperatures"] = _rows(
+        content, posterior.losses, before, f"loss in the worst state, {posterior.model.unit_of_loss}"
+    ) | {"include": [0]}
     return element(
         "section",
         element("h2", "How far from optimal they are"),
         element(
             "p",
             "The value that a subject loses, in the state where it loses most, by acting as it does rather than "
-            "optimally for its reward.",
+            "optimally for its reward. A value is the expected discounted sum of rewards from a state, in units of "
+            "reward.",
         ),
         figure(
             "temperatures",

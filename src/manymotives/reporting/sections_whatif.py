@@ -6,11 +6,12 @@ import pandas as pd
 
 from manymotives.errors import InputError
 from manymotives.posterior import Counterfactual, Posterior
-from manymotives.posterior.counterfactual import SCALARS
+from manymotives.posterior.counterfactual import SCALARS, TIMES
+from manymotives.posterior.counterfactual_words import after_episodes
 from manymotives.reporting.html import Markup, element, figure, table
 
 DRAWN = 25  # states in the picture, those whose visits change most
-LISTED = 40  # rows of tables of choices, those that change most
+LISTED = 40  # rows of tables of choices and actions, those that change most
 SUBJECTS = 200  # rows of the table of values
 
 
@@ -53,6 +54,7 @@ def _about(found: Counterfactual, number: int, figures: dict[str, Any]) -> list[
     parts: list[Any] = [
         element("h3", f"What if {'; '.join(found.change)}?"),
         *(element("p", said, class_=kind if place == 0 else None) for place, said in enumerate(found.statements)),
+        element("p", found.data.attrs["unit"]),
         _values(found, level),
     ]
     visits = frame[frame["quantity"] == "occupancy"]
@@ -89,6 +91,7 @@ def _about(found: Counterfactual, number: int, figures: dict[str, Any]) -> list[
                 + (f" The {DRAWN} states that change most." if len(both) > DRAWN else ""),
             )
         )
+    parts.append(_shares(found, frame[frame["quantity"] == "long_run_share"], level))
     parts.append(_choices(frame[frame["quantity"] == "choice"], level))
     return parts
 
@@ -120,22 +123,34 @@ def _tasks(frame: pd.DataFrame) -> list[Any]:
     return list(dict.fromkeys(frame["task"]))[:SUBJECTS]
 
 
+def _shares(found: Counterfactual, frame: pd.DataFrame, level: float) -> Markup:
+    """How often each action is taken in the long run, on average over subjects."""
+    shown, some = _largest(frame)
+    return table(
+        ["action", *TIMES],
+        [[str(row["action"]), *(_number(row, time) for time in TIMES)] for _, row in shown.iterrows()],
+        caption="Share of each action in all steps of the average subject in the long run"
+        f"{after_episodes(found)}, {level:g} % intervals{some}",
+    )
+
+
+def _largest(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows that change most; and that they are not all, in words."""
+    size = frame["difference"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+    some = f", the {LISTED} of {len(frame):,} that change most" if len(frame) > LISTED else ""
+    return frame.reindex(size)[:LISTED], some
+
+
 def _choices(frame: pd.DataFrame, level: float) -> Markup:
     """The choices that change most, on average over subjects."""
-    size = frame["difference"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
-    shown = frame.reindex(size)[:LISTED]
+    shown, some = _largest(frame)
     has_prior = "prior_lower" in shown
     rows = []
     for _, row in shown.iterrows():
-        cells = [
-            str(row["state"]),
-            str(row["action"]),
-            *(_number(row, time) for time in ("before", "after", "difference")),
-        ]
+        cells = [str(row["state"]), str(row["action"]), *(_number(row, time) for time in TIMES)]
         cells.append("not computed" if row["identified"] is None else "yes" if row["identified"] else "no")
         rows.append([*cells, f"{row['prior_lower']:.2f} to {row['prior_upper']:.2f}"] if has_prior else cells)
-    headings = ["state", "action", "before", "after", "difference", "identified"]
-    some = f", the {LISTED} of {len(frame):,} that change most" if len(frame) > LISTED else ""
+    headings = ["state", "action", *TIMES, "identified"]
     return table(
         [*headings, "prior alone, after"] if has_prior else headings,
         rows,

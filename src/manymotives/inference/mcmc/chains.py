@@ -181,8 +181,12 @@ class MarkovChain:
         warm_up(self, warmup, thin, stop)
 
     def forecast(self, thin: int) -> float:
-        """About how many seconds a draw takes; NaN where that is not known."""
+        """About how many seconds a draw takes; NaN where that is not known before one is made."""
         return seconds_of_a_draw(self, thin)
+
+    def one_draw(self, thin: int) -> None:
+        """A draw that is not kept."""
+        self.advance(thin, self.draw_arrays(1), self.acceptance_counts())
 
     @property
     def rounds(self) -> int:

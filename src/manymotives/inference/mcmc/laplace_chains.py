@@ -44,11 +44,9 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-# Angles of trajectories. Were φ zero, draws would be independent of the start after π/2; a little beyond that, means of
-# draws are more accurate for it, and squares hardly less.
+# Angles of trajectories: at π/2 draws would be independent, were φ zero; a little beyond, their means are more accurate.
 SHORTEST_ANGLE, LONGEST_ANGLE = 1.5, 2.2
-SLOWEST = 0.25  # about the share of tasks, or of populations, whose steps may be too small for the whole angle
-MOST_STEPS = 30  # where some that hardly ever accept have tiny steps
+SLOWEST, MOST_STEPS = 0.25, 30  # about the share whose steps may be too small for the whole angle; steps at most
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
 CLIMB = 8  # steps towards the mode, from a draw of the prior
 WALKS = 3  # proposals of shared scales, in each sweep

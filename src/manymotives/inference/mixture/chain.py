@@ -110,12 +110,20 @@ class MixtureChain:
             lp=np.empty(draws),
         )
         while self.kept < draws and not stop.is_set():
-            for _ in range(thin):
-                self.sweep()
+            self.one_draw(thin)
             self.record(self.kept)
             self.kept += 1
             self.done += 1
             self.recent_acceptance = self.steps.recent
+
+    def forecast(self, thin: int) -> float:
+        """Not known before a draw is made."""
+        return float("nan")
+
+    def one_draw(self, thin: int) -> None:
+        """A draw that is not kept."""
+        for _ in range(thin):
+            self.sweep()
 
     def sweep(self) -> None:
         """Every kind of move."""

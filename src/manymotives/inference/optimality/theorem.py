@@ -35,7 +35,7 @@ def theorem_bound(draws: Any, discount: Any, states: Any = None) -> float:
     Returns
     -------
     float
-        The bound, in units of value.
+        The bound, in the unit of rewards, which lie between 0 and 1.
     """
     _check(draws, discount, states)
     spread = math.log(draws) + (0.0 if states is None else 2.0 * math.log(states))
