@@ -44,7 +44,7 @@ from manymotives.models.target import CONSTANT, FIXED
 
 MANY_COORDINATES = 100  # of a task …
 SOME_COORDINATES, MANY_STATES = 8, 500  # … or so many, where there are so many states
-# Angles of trajectories: at π/2 draws would be independent, were φ zero; a little beyond, their means are more accurate.
+# Angles of trajectories: at π/2 draws would be independent, were φ zero; a bit beyond, their means are more accurate.
 SHORTEST_ANGLE, LONGEST_ANGLE = 1.5, 2.2
 SLOWEST, MOST_STEPS = 0.25, 30  # about the share whose steps may be too small for the whole angle; steps at most
 STARTS = 4  # draws of the prior to begin from, by likelihood: each is a plan, and the way to the mode is not far
