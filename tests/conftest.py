@@ -44,6 +44,8 @@ install_import_hook(_module_names(), "checked_types.checked")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before several workers start on a fresh clone: compile once, in two processes, what both would compile."""
+    if numba.config.DISABLE_JIT:  # compiled loops overflow without a word
+        config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
     root = Path(__file__).resolve().parent
     kept = root.parent / "src" / "manymotives" / "inference" / "mcmc" / "__pycache__"
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
