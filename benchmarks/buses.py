@@ -11,7 +11,8 @@ library. Choices are soft-optimal at inverse temperature 1.
 The likelihood is skewed: both costs may be larger together. So a flat prior is not neutral: the exact posterior
 mean lies above the estimate, by .27 to .30 standard errors (summation over a grid, three samples). A prior that is
 flat in the logarithms of costs, whatever their unit is, gives −.01 to .00, and the one with scales −.01 to .00 as
-well: its 10 was chosen after looking at several priors on these samples (1, the default: −1.2; 5: −.18; 20: .09; 100: .19).
+well: its 10 was chosen after looking at several priors on these samples (1, the default: −1.2; 5: −.18; 20: .09;
+100: .19).
 """
 
 import argparse
