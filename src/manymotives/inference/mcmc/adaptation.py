@@ -108,6 +108,8 @@ def schedule_of(target: Target, task_step_size: np.ndarray, hyper_step_size: np.
     steps = population_steps(hyper_step_size)
     if target.effects is not None and target.layout.link == LINEAR:
         return np.array([1, 4, steps])  # scales and means move with effects, and nothing is sparse
+    if target.layout.is_soft and target.layout.link == LINEAR and target.num_groups == target.num_tasks:
+        return np.array([2, 4, steps])  # a plan for each other move costs most, and a population of one task needs few
     return np.array([5 - round(steps / 6), 4, steps])
 
 
