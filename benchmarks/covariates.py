@@ -7,6 +7,7 @@ estimate: the difference between groups of posterior means by `mm.Hierarchical()
 Each data set is a line of a file, written when it is done: a run that was stopped goes on where it was.
 
 `--within`: how long 44 subjects under two conditions take, 200 choices in each, "condition + (1 | mouse)", `mm.HMC()`.
+`--overhead`: what the formula "1" adds to a fit without formula, of which it makes the same draws; fits in turn.
 """
 
 import argparse
@@ -100,6 +101,26 @@ def within_subjects(seed: int) -> str:
     )
 
 
+def overhead(seed: int, pairs: int = 10) -> str:
+    """Processor seconds of fits with the formula "1", as a ratio to those without a formula just before or after."""
+    environment, features, demonstrations, _ = data_set(seed, SPREAD)
+    method = mm.HMC(chains=2, draws=250, max_rounds=1)
+    ratios = []
+    for number in range(pairs + 1):  # the first compiles
+        used, drawn = {}, []
+        for formula in (None, "1") if number % 2 else ("1", None):
+            model = mm.RewardPolicyModel(mm.GaussianReward(features), CHOICE, mm.Hierarchical(formula))
+            begin = time.process_time()
+            posterior: Any = mm.fit(model, environment, demonstrations, method, seed=seed, progress=False)
+            used[formula] = time.process_time() - begin
+            drawn.append(posterior.weights.values)
+        if not np.array_equal(*drawn):
+            raise RuntimeError('the formula "1" changed the draws')
+        ratios.append(used["1"] / used[None])
+    low, middle, high = np.quantile(ratios[1:], [0.25, 0.5, 0.75])
+    return f'seed {seed}: "1" takes {middle:.3f} times as long (quartiles {low:.3f} and {high:.3f}), the same draws'
+
+
 def summaries(rows: list[dict[str, Any]]) -> Iterator[str]:
     """A line for each size of the true difference."""
     for difference in sorted({row["difference"] for row in rows}):
@@ -162,7 +183,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/covariates.jsonl"))
     parser.add_argument("--summary", action="store_true", help="of what the file holds; nothing is run")
     parser.add_argument("--within", action="store_true", help="time two conditions within 44 subjects instead")
+    parser.add_argument("--overhead", action="store_true", help='time the formula "1" beside no formula instead')
     given = parser.parse_args()
+    if given.overhead:
+        for seed in range(2):
+            print(overhead(seed), flush=True)
+        return
     if given.within:
         for seed in range(2):
             print(within_subjects(seed), flush=True)
