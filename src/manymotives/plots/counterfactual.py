@@ -88,5 +88,5 @@ def counterfactual(found: Counterfactual, *, of: str = "choice", axes: Axes | No
     verdict = {True: "identified", False: "NOT identified", None: "identification not computed"}
     known = found.value_identified if of == "value" else found.identified
     axes.set_title(f"What would change: {verdict[known]}{cut}")
-    axes.legend()
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the intervals, never on them
     return axes

@@ -103,5 +103,5 @@ def predictions(
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlabel(f"{table['quantity'].iloc[0]}, {100 * level:g} % intervals")
     axes.set_title("What the typical task wants")
-    axes.legend()
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes

@@ -16,7 +16,7 @@ def unit_of_value(posterior: Any) -> str:
     if known is not None:
         is_number = not isinstance(known, Prior) and np.ndim(known) == 0
         size = f"{float(known):g}" if is_number else "the inverse temperature"
-        said += f": a difference of 1 between the values of two actions is {size} in log-odds"
+        said += f": the log-odds of two actions whose values differ by 1 are {size}"
     if isinstance(posterior.model.reward, BetaReward | DirichletReward):
         largest = "" if infers_discount(posterior) else f" = {1 / (1 - posterior.environment.discount):.3g}"
         said += f". Fitted rewards lie between 0 and 1, so their values lie between 0 and 1 / (1 − γ){largest}"
