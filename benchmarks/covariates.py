@@ -105,18 +105,18 @@ def overhead(seed: int, pairs: int = 10) -> str:
     """Processor seconds of fits with the formula "1", as a ratio to those without a formula just before or after."""
     environment, features, demonstrations, _ = data_set(seed, SPREAD)
     method = mm.HMC(chains=2, draws=250, max_rounds=1)
-    ratios = []
+    sharings, ratios = {"none": mm.Hierarchical(), "1": mm.Hierarchical("1")}, []
     for number in range(pairs + 1):  # the first compiles
         used, drawn = {}, []
-        for formula in (None, "1") if number % 2 else ("1", None):
-            model = mm.RewardPolicyModel(mm.GaussianReward(features), CHOICE, mm.Hierarchical(formula))
+        for formula in ("none", "1") if number % 2 else ("1", "none"):
+            model = mm.RewardPolicyModel(mm.GaussianReward(features), CHOICE, sharings[formula])
             begin = time.process_time()
             posterior: Any = mm.fit(model, environment, demonstrations, method, seed=seed, progress=False)
             used[formula] = time.process_time() - begin
             drawn.append(posterior.weights.values)
         if not np.array_equal(*drawn):
             raise RuntimeError('the formula "1" changed the draws')
-        ratios.append(used["1"] / used[None])
+        ratios.append(used["1"] / used["none"])
     low, middle, high = np.quantile(ratios[1:], [0.25, 0.5, 0.75])
     return f'seed {seed}: "1" takes {middle:.3f} times as long (quartiles {low:.3f} and {high:.3f}), the same draws'
 
