@@ -1,9 +1,12 @@
 """Predictions and contrasts at covariates: against a computation by hand from the draws; what they refuse."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import manymotives as mm
+from manymotives.cli import app
 
 SHORT = mm.HMC(chains=2, draws=6, warmup=6, thin=1, max_rounds=1)
 NAMES = [f"m{k}" for k in range(6)]
@@ -135,3 +138,17 @@ def test_new_subjects_have_the_covariates_they_are_given_and_their_own_members(p
     variance = spread**2 + drawn["reward_scale"].transpose("sample", "feature").values ** 2
     assert (abs(made.mean(axis=0) - expected) < 5 * np.sqrt(variance / 400)).all()
     np.testing.assert_allclose(made.var(axis=0) / variance, 1.0, atol=5 * np.sqrt(2 / 400))
+
+
+def test_states_that_are_numbers_stay_whole_numbers_where_other_rows_have_none(posterior, tmp_path):
+    run, long = tmp_path / "run.nc", tmp_path / "all.csv"
+    posterior.save(run)
+    assert CliRunner().invoke(app, ["export", str(run), "--out", str(long)]).exit_code == 0
+    for table in (
+        posterior.predict_at({"condition": ["treated"]}),
+        posterior.contrast({"condition": "treated"}, {"condition": "control"}),
+        posterior.counterfactual(rewards={"food": 1.0}, progress=False).to_frame(),
+        pd.read_csv(long, dtype=str),
+    ):
+        assert table["state"].isna().any()
+        assert set(table["state"].dropna().map(str)) == {"0", "1", "2"}

@@ -20,7 +20,7 @@ from manymotives.models.priors import Prior
 from manymotives.posterior import MixturePosterior, Posterior, RewardPolicyPosterior, SwitchingPosterior
 from manymotives.posterior.effects import has_effects, reference_said
 from manymotives.posterior.feature_weights import population_weights
-from manymotives.posterior.tables import selected
+from manymotives.posterior.tables import selected, stacked
 
 MOST = 250_000  # rows of a table of contrasts; beyond, one must choose
 NEEDED = ("rewards", "rewards_canonical", "weights", "motive_rewards", "motive_weights")  # else it is an error
@@ -56,7 +56,7 @@ def export(
         folder.mkdir(parents=True, exist_ok=True)
         if is_file:
             every = [table.assign(estimate=name) for name, table in tables.items() if len(table)]
-            long = pd.concat(every, ignore_index=True)
+            long = stacked(every)
             write_table(long[["estimate", *(name for name in long.columns if name != "estimate")]], out)
             speaker.say(
                 f"{out}  {len(long):,} rows: " + ", ".join(name for name, table in tables.items() if len(table))

@@ -23,6 +23,7 @@ from manymotives.posterior.counterfactual_words import identification_sentences,
 from manymotives.posterior.labelling.common import coordinate_of
 from manymotives.posterior.shown_after import shown_after
 from manymotives.posterior.sides import Sides, prior_choices, sides_of
+from manymotives.posterior.tables import stacked
 from manymotives.posterior.units import unit_of_value
 from manymotives.worlds.simulate import simulate_policies
 
@@ -134,7 +135,7 @@ class Counterfactual:
             raise InputError(
                 "under Pooled() the motives are everybody's, so there is no population of tasks. Leave out of=."
             )
-        whole = pd.concat(parts, ignore_index=True)
+        whole = stacked(parts)
         first = [name for name in ("of", "quantity", "task", "motive", "state", "action") if name in whole]
         return whole[[*first, *(name for name in whole if name not in first)]]
 

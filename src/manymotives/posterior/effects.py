@@ -12,7 +12,7 @@ from manymotives.models.components import Factor, Numeric
 from manymotives.models.designs import Design
 from manymotives.models.formulas import column_names
 from manymotives.models.sharing import REWARD, Hierarchical
-from manymotives.posterior.tables import described
+from manymotives.posterior.tables import described, stacked
 
 PARAMETERS = ("reward", "inverse_temperature", "lapse", "discount")
 KINDS = {"effect": "term", "spread": "slope"}  # what is told of, and what names it in draws
@@ -74,7 +74,7 @@ def effects_table(posterior: Any, level: float, equivalence: float | None) -> pd
             'this model has no covariates, so there are no effects. Fit one with mm.Hierarchical("condition", '
             "covariates=table)."
         )
-    whole = pd.concat(frames, ignore_index=True)
+    whole = stacked(frames)
     of = [name for name in ("feature", "state", "action") if name in whole]
     return whole[["parameter", *of, "term", *(name for name in whole if name not in ("parameter", "term", *of))]]
 

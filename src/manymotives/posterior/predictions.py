@@ -18,7 +18,7 @@ from manymotives.families import HALF_NORMAL, LOG_NORMAL, NORMAL
 from manymotives.models import Target
 from manymotives.models.effects import POPULATION, slope_name
 from manymotives.planning import evaluate
-from manymotives.posterior.tables import described
+from manymotives.posterior.tables import described, stacked
 
 PARTS = ("feature", "state", "action")
 BATCH = 2_000_000  # numbers of q at a time
@@ -213,7 +213,7 @@ def _described(values: xr.Dataset, level: float, signs: bool) -> pd.DataFrame:
         frame = frame.dropna(subset="mean")[[*keys, *table.data_vars]]
         frame.insert(0, "quantity", str(name))
         frames.append(frame)
-    whole = pd.concat(frames, ignore_index=True)
+    whole = stacked(frames)
     first = ["quantity", *(part for part in PARTS if part in whole)]
     return whole[[*first, *(name for name in whole if name not in first)]]
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pandas.api.types import is_integer_dtype
 
 from manymotives.data.labels import Label
 from manymotives.errors import InputError
@@ -99,6 +100,18 @@ def contrasts_of(values: xr.DataArray, over: list[str], level: float) -> pd.Data
     if not frames:
         raise InputError("there is only one, so there is nothing to compare it with.")
     return pd.concat(frames, ignore_index=True)
+
+
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables one below the other. Whole numbers stay so where other tables lack their column: state 5, never 5.0."""
+    gaps = {name for frame in frames for name in frame if any(name not in other for other in frames)}
+    return pd.concat(
+        [
+            frame.astype({name: "Int64" for name in frame if name in gaps and is_integer_dtype(frame[name])})
+            for frame in frames
+        ],
+        ignore_index=True,
+    )
 
 
 def in_one_order(drawn: xr.Dataset, names: list[Any]) -> list[list[Any]]:
