@@ -278,8 +278,9 @@ def spread_notes(drawn: xr.Dataset, prior: xr.Dataset) -> tuple[str, ...]:
 
 def _unmoved(values: xr.DataArray, prior: xr.DataArray) -> xr.DataArray:
     """Whether draws are distributed as those of the prior, judged by mean and sd."""
-    mean, sd = values.mean(("chain", "draw")), values.std(("chain", "draw"))
-    prior_mean, prior_sd = prior.mean(("chain", "draw")), prior.std(("chain", "draw"))
+    over = ("chain", "draw")  # rewards of actions that are not available are NaN throughout
+    mean, sd = values.mean(over, skipna=False), values.std(over, skipna=False)
+    prior_mean, prior_sd = prior.mean(over, skipna=False), prior.std(over, skipna=False)
     with np.errstate(divide="ignore", invalid="ignore"):  # what does not vary has been learnt, or was known
         return (abs(mean - prior_mean) < UNMOVED * prior_sd) & (abs(np.log(sd / prior_sd)) < UNMOVED)
 

@@ -70,7 +70,8 @@ def predictions(posterior: Any, given: Mapping[Any, Any], draws: int) -> xr.Data
             made.setdefault(name, []).append(np.tensordot(values, share, axes=(1, 0)))
     cells = ("state",) if target.on == "state" else ("state", "action")
     dims: dict[str, tuple[str, ...]] = {"weight": ("feature",), "reward": cells, "choice": ("state", "action")}
-    known = posterior.data["posterior"].dataset.coords | posterior.data["observed_data"].dataset.coords
+    parts = posterior.data["posterior"], posterior.data["observed_data"]
+    known = {name: each for part in parts for name, each in part.dataset.coords.items()}
     return xr.Dataset(
         {name: (("sample", *dims.get(name, ())), np.concatenate(values)) for name, values in made.items()},
         coords={name: known[name] for name in PARTS if name in known},
