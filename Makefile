@@ -38,8 +38,9 @@ docs: $(STAMP)
 	$(BIN)/python -m website.outputs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# with bytecode: both workers and the processes that tests start would compile a hundred modules each
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+# with bytecode: both workers and the processes that tests start would compile a hundred modules each; workers fill the
+# cores, and threads of BLAS in each of them would wait for each other
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 test: $(STAMP)
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder

@@ -2,8 +2,12 @@
 
 import json
 import signal
+import sys
 import time
 from contextlib import suppress
+from importlib.machinery import PathFinder
+from importlib.util import LazyLoader, module_from_spec
+from types import ModuleType
 
 import arviz_stats
 import numpy as np
@@ -12,6 +16,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import manymotives as mm
+from manymotives import arrays
 from manymotives.cli import app
 from manymotives.fitting import compilation
 from manymotives.fitting import run as running
@@ -259,3 +264,20 @@ def test_a_dry_run_of_a_problem_of_hours_says_so_and_samples_nothing(words, long
         assert "GaussianReward(" not in result.output
         for advised in ("--features", "--method empirical-bayes"):
             assert advised in result.output
+
+
+def test_a_jax_that_waits_to_be_imported_is_left_alone(monkeypatch):
+    """As ArviZ leaves one: looking at it would take seconds, and chains in threads would see it half made."""
+    spec = PathFinder.find_spec("jax")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = LazyLoader(spec.loader)
+    waiting = module_from_spec(spec)
+    spec.loader.exec_module(waiting)
+    monkeypatch.setitem(sys.modules, "jax", waiting)
+    assert not arrays.is_jax(np.ones(2))
+    assert not arrays.is_traced(1.0)
+    assert arrays.numerics(np.ones(2)) is np
+    assert type(waiting) is not ModuleType
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))  # begun in another thread
+    assert not arrays.is_jax(np.ones(2))
