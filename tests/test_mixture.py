@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from arviz_stats import ess
+from benchmarks.mixture_problems import grid
 
 import manymotives as mm
 import oracle_mixture as oracle
 from manymotives.inference.draws import sample
-from manymotives.inference.mixture import chain
+from manymotives.inference.mixture import chain, collapsed, importance
 from manymotives.models.mixture import PartitionPrior, first_seen
 from mixture_examples import library_inputs, problem
 from oracle_mixture_posterior import posterior
@@ -72,11 +73,42 @@ def test_tasks_that_are_spread_around_their_motive(prior):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("most", [importance.MOST, 0], ids=["importance sampling", "annealing"])
 @pytest.mark.parametrize("prior", PRIORS)
-def test_motives_integrated_out(prior, monkeypatch):
+def test_motives_integrated_out(prior, most, monkeypatch):
     """The moves for rewards of many coordinates, on one of few."""
-    monkeypatch.setattr(chain, "FEW", 0)
+    monkeypatch.setattr(collapsed, "FEW", 0)
+    monkeypatch.setattr(importance, "MOST", most)
     check_exact(problem(3, features=1, is_soft=True), *PRIORS[prior], draws=2000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", [mm.SoftOptimal(3.0), mm.Softmax(3.0)], ids=str)
+def test_evidences_by_importance_sampling_and_by_annealing(rule):
+    """Sixteen weights of experts who never err: means of both estimates of Z, and those of weights."""
+    given = grid(0)
+    reward = mm.GaussianReward(given.features, mean=0.0, scale=1.0)
+    model = mm.RewardPolicyModel(reward, rule, mm.Mixture())
+    target = model.target(given.environment, given.demonstrations.tasks, given.demonstrations.counts)
+    one, other = chain.MixtureChain(None, target, 0, np.random.SeedSequence(0)).evidences.estimators
+    rng, runs = np.random.default_rng(0), 100
+    for members in ([0], [0, 5], [1, 3]):
+        members = np.array(members)
+        tuned = one.tuned(members)
+        assert isinstance(tuned, importance.Proposal)
+        found = [one.run(rng, members, tuned) for _ in range(runs)]
+        levels = other.tuned(members)
+        against = [other.run(rng, members, levels) for _ in range(runs)]
+        of_found, of_against = (np.array([each.log_evidence for each in runs]) for runs in (found, against))
+        assert of_found.std() < 0.5
+        ratios = np.exp(of_against - of_found.mean())
+        assert abs(ratios.mean() - 1.0) < ERRORS * ratios.std() / np.sqrt(runs), (members, ratios.mean())
+        weights = np.exp(of_against - of_against.max())
+        means = np.stack([each.mean for each in against])
+        expected = weights @ means / weights.sum()
+        error = np.sqrt(weights**2 @ (means - expected) ** 2) / weights.sum()
+        away = abs(np.mean([each.mean for each in found], axis=0) - expected) / error
+        assert (away < ERRORS).all(), (members, away)
 
 
 @pytest.mark.parametrize("prior", PRIORS)

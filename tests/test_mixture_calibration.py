@@ -17,6 +17,7 @@ LONG = mm.HMC(chains=1, draws=50, warmup=60, thin=3)
 PATIENT = mm.HMC(chains=1, draws=40, warmup=40, thin=12)
 SIZE = {"tasks": 4, "steps": 20, "progress": False}
 KNOWN = mm.GaussianReward(mean=0.0, scale=1.5)
+PAIRS = mm.GaussianReward(mean=0.0, scale=1.0, on="state_action")
 POPULATION = mm.GaussianReward(mean=mm.Normal(mean=0.0, scale=1.0), scale=mm.HalfNormal(scale=1.5))
 SHARES = mm.DirichletReward(mm.Gamma(shape=3.0, rate=2.0))
 RULE, OWN = mm.Softmax(2.0), mm.Softmax(mm.Gamma(shape=4.0, rate=0.5))
@@ -27,6 +28,7 @@ CASES = {
     "a known number": (mm.RewardPolicyModel(KNOWN, RULE, mm.Mixture(3)), LONG),
     "spread": (mm.RewardPolicyModel(KNOWN, RULE, mm.Mixture(FINITE, spread=mm.HalfNormal(scale=0.5))), LONG),
     "own temperatures": (mm.RewardPolicyModel(SHARES, OWN, mm.Mixture()), LONG),
+    "many coordinates": (mm.RewardPolicyModel(PAIRS, RULE, mm.Mixture(FINITE)), LONG),
     "hyperpriors": (mm.RewardPolicyModel(POPULATION, RULE, mm.Mixture()), PATIENT),
 }
 RANKED = {"number of motives", "shares a motive with task 1 further on", "tasks on its motive", "log-likelihood"}

@@ -12,6 +12,7 @@ from manymotives.inference.mcmc.forecast import forecast_of_chains
 from manymotives.inference.mcmc.laplace_chains import chain_for
 from manymotives.inference.mcmc.sweeps import hamiltonian_draws
 from manymotives.inference.mixture.chain import MixtureChain
+from manymotives.inference.mixture.collapsed import integrates_motives_out
 from manymotives.inference.progress import Forecast, Progress
 from manymotives.io.records import Recorded
 from manymotives.models import Target
@@ -75,7 +76,7 @@ class HMC(Recorded):
     def suited_to(self, target: Target) -> "HMC":
         """With the sizes that chains of this target have by default, where they were left open."""
         kind = MarkovChain if self.device is not None else _chain_for(target)
-        warmup = SHORT_WARMUP if self.device is None and kind is MarkovChain and _is_plain(target) else kind.warmup
+        warmup = SHORT_WARMUP if self.device is None and _is_soon_warm(kind, target) else kind.warmup
         default = {"draws": kind.draws, "warmup": warmup, "thin": kind.thin}
         return replace(self, **{name: value for name, value in default.items() if getattr(self, name) is None})
 
@@ -109,8 +110,10 @@ class HMC(Recorded):
         return None, run_on_device(state.target, replace(settings, draws=draws), self.device, state.seed, progress)
 
 
-def _is_plain(target: Target) -> bool:
-    """Whether nothing but rewards of a few coordinates, temperatures and populations is inferred."""
+def _is_soon_warm(kind: Any, target: Target) -> bool:
+    """Whether few rewards, temperatures and populations are all that is inferred, or motives are integrated out."""
+    if kind is not MarkovChain:
+        return kind is MixtureChain and integrates_motives_out(target)
     others = (target.belief, target.assignment, target.effects)
     return all(other is None for other in others) and not has_many_coordinates(target)
 

@@ -146,7 +146,7 @@ class PartitionPrior:
         self.motives, self.num_tasks = motives, num_tasks
         self.is_process = isinstance(motives, DirichletProcess)
         self.alpha = OnePrior.of(motives.concentration if self.is_process else 1.0)
-        self.shared: dict[Any, Any] = {}  # what chains share: evidences of sets (`inference.mixture.annealing`)
+        self.shared: dict[Any, Any] = {}  # what chains share: evidences of sets (`inference.mixture.evidences`)
         self.share = 0.0 if self.is_process else getattr(motives, "concentration", 1.0)  # a
 
     @cached_property

@@ -8,11 +8,12 @@ and choices are nearly certain, their posterior is far from normal, and no simpl
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from manymotives.families import draw_all
+from manymotives.inference.mixture.importance import SetSample, shares_of, systematic
 from manymotives.inference.mixture.leapfrog import prior_slope, trajectory
 from manymotives.inference.mixture.likelihood import Likelihoods
 
@@ -31,22 +32,15 @@ class Level(NamedTuple):
     step_size: float
 
 
-class SetSample(NamedTuple):
-    """What a run leaves: an estimate of log Z, particles θ [N, R] and their shares [N]."""
+class Levels(NamedTuple):
+    """All temperatures of a set."""
 
-    log_evidence: float
-    rewards: np.ndarray
-    shares: np.ndarray
+    levels: tuple[Level, ...]
 
     @property
-    def mean(self) -> np.ndarray:
-        """[R]"""
-        return self.shares @ self.rewards
-
-    def drawn(self, rng: np.random.Generator) -> np.ndarray:
-        """One of the particles."""
-        n = np.searchsorted(np.cumsum(self.shares), rng.random() * self.shares.sum())
-        return self.rewards[min(int(n), len(self.shares) - 1)]
+    def factor(self) -> np.ndarray:
+        """[R, R] of the covariance."""
+        return self.levels[-1].factor
 
 
 class Annealing:
@@ -56,18 +50,18 @@ class Annealing:
         self.likelihoods, self.parameters = likelihoods, np.ascontiguousarray(parameters[: likelihoods.num_rewards])
         self.kinds = np.ascontiguousarray(likelihoods.layout.families[: likelihoods.num_rewards])
 
-    def tuned(self, members: np.ndarray) -> tuple[Level, ...]:
+    def tuned(self, members: np.ndarray) -> Levels:
         """How particles move for a set; by a run with random numbers that depend on the set alone."""
         choices = max(float(self.likelihoods.counts[members].sum()), 1.0)
         count = 1 + int(np.ceil(np.log(max(choices / FIRST, 1.0)) / np.log(GROWTH)))
         powers = [GROWTH ** (n + 1 - count) for n in range(count)]
         levels: list[Level] = []
         self._run(np.random.default_rng([27, *members]), members, powers, levels)
-        return tuple(levels)
+        return Levels(tuple(levels))
 
-    def run(self, rng: np.random.Generator, members: np.ndarray, levels: Sequence[Level]) -> SetSample:
+    def run(self, rng: np.random.Generator, members: np.ndarray, tuned: Levels) -> SetSample:
         """An estimate of log Z, and particles."""
-        return self._run(rng, members, [level.power for level in levels], list(levels))
+        return self._run(rng, members, [level.power for level in tuned.levels], list(tuned.levels))
 
     def _run(
         self, rng: np.random.Generator, members: np.ndarray, powers: Sequence[float], levels: list[Level]
@@ -82,17 +76,17 @@ class Annealing:
             log_weight = log_weight + (power - before) * found
             log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
             before = power
-            share, level = _shares(log_weight)
+            share, level = shares_of(log_weight)
             if 1.0 / (share**2).sum() < 0.5 * PARTICLES:
                 total += level + np.log(np.exp(log_weight - level).mean())
-                x = x[_systematic(rng, share)]
+                x = x[systematic(rng, share, PARTICLES)]
                 log_weight, share = np.zeros(PARTICLES), np.full(PARTICLES, 1.0 / PARTICLES)
             if is_tuning:
                 levels.append(Level(power, _factor(x, share, self._prior_scales()), step_size))
             x, found, accepted = self._moved(rng, x, members, levels[n], given)
             if is_tuning:
                 step_size = float(np.clip(step_size * np.exp(1.5 * (accepted - WANTED)), 0.02, 1.2))
-        share, level = _shares(log_weight)
+        share, level = shares_of(log_weight)
         return SetSample(total + level + float(np.log(np.exp(log_weight - level).mean())), x, share)
 
     def _moved(
@@ -120,69 +114,6 @@ class Annealing:
             np.ascontiguousarray(np.broadcast_to(self.parameters, (200, *self.parameters.shape))),
         )
         return drawn.std(axis=0)
-
-
-class Evidences:
-    """Runs that one chain keeps: one for each set of tasks that it has met, until it is refreshed.
-
-    Chains of even and of odd number begin with runs of their own, which each half shares: where runs are too noisy,
-    the halves disagree. Every run is determined by its seed: a chain that is resumed makes the same again.
-    """
-
-    def __init__(self, annealing: Annealing, shared: dict[Any, Any], half: int) -> None:
-        self.annealing, self.shared, self.half = annealing, shared, half
-        self.seeds: dict[bytes, int] = {}  # of sets that were refreshed
-        self.met: set[bytes] = set()  # by this chain: what others have met depends on who is faster
-        self.kept: dict[bytes, SetSample] = {}
-
-    def of(self, members: np.ndarray) -> SetSample:
-        """The run of a set."""
-        key = members.tobytes()
-        self.met.add(key)
-        if key in self.kept:
-            return self.kept[key]
-        if key in self.seeds:
-            self.kept[key] = self.run(members, self.seeds[key])
-            return self.kept[key]
-        if (self.half, key) not in self.shared:
-            self.shared[self.half, key] = self.run(members, self.half)
-        return self.shared[self.half, key]
-
-    def has(self, members: np.ndarray) -> bool:
-        """Whether this chain has met the set."""
-        return members.tobytes() in self.met
-
-    def run(self, members: np.ndarray, seed: int) -> SetSample:
-        """Another run of a set."""
-        key = members.tobytes()
-        if key not in self.shared:
-            self.shared[key] = self.annealing.tuned(members)
-        return self.annealing.run(np.random.default_rng([1, seed, *members]), members, self.shared[key])
-
-    def factor(self, members: np.ndarray) -> np.ndarray:
-        """[R, R] of the covariance of particles, for mass matrices."""
-        self.of(members)
-        return self.shared[members.tobytes()][-1].factor
-
-    def refresh(self, members: np.ndarray, seed: int, found: SetSample) -> None:
-        """Another run in the place of the one that was kept."""
-        key = members.tobytes()
-        self.seeds[key], self.kept[key] = seed, found
-
-
-def _shares(log_weight: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights that sum to 1, and the largest."""
-    largest = float(log_weight.max())
-    if not np.isfinite(largest):
-        return np.full(len(log_weight), 1.0 / len(log_weight)), 0.0
-    share = np.exp(log_weight - largest)
-    return share / share.sum(), largest
-
-
-def _systematic(rng: np.random.Generator, share: np.ndarray) -> np.ndarray:
-    """Systematic resampling."""
-    at = (rng.random() + np.arange(len(share))) / len(share)
-    return np.minimum(np.searchsorted(np.cumsum(share), at), len(share) - 1)
 
 
 def _factor(x: np.ndarray, share: np.ndarray, scales: np.ndarray) -> np.ndarray:

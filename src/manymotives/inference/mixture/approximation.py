@@ -91,20 +91,24 @@ class Approximations:
         return found
 
     def _fitted(self, members: np.ndarray) -> Approximation:
+        """By Fisher scoring."""
         size, reference = self.likelihoods.num_rewards, self.reference
         kinds = self.likelihoods.layout.families[:size]
         parameters = reference.parameters[:size]
         mode = self._start(members, kinds, parameters)
-        height, slope, curvature, seen = self._shape(mode, members, kinds, parameters)
+        height = self._height(mode, members, parameters)
         for _ in range(STEPS):
+            slope, curvature, seen = self._shape(mode, members, kinds, parameters)
             step, best = np.linalg.solve(curvature, slope), height
             for halving in range(HALVINGS):
-                tried = self._shape(mode + 0.5**halving * step, members, kinds, parameters)
-                if tried[0] > height:
-                    mode, (height, slope, curvature, seen) = mode + 0.5**halving * step, tried
+                tried = mode + 0.5**halving * step
+                height = self._height(tried, members, parameters)
+                if height > best:
+                    mode = tried
                     break
-            if height - best < SETTLED:
+            if not height - best > SETTLED:
                 break
+        slope, curvature, seen = self._shape(mode, members, kinds, parameters)
         factor = np.linalg.cholesky(np.linalg.inv(curvature))
         return Approximation(mode, factor, float(np.log(np.diag(factor)).sum()), *seen)
 
@@ -115,10 +119,17 @@ class Approximations:
         slope, curvature = prior_shape(kinds, np.zeros((1, len(kinds))), parameters[None])
         return np.clip(slope / curvature, -3.0, 3.0)[0]
 
+    def _height(self, rewards: np.ndarray, members: np.ndarray, parameters: np.ndarray) -> float:
+        """Log density of θ given the set."""
+        away = np.zeros((self.likelihoods.target.num_tasks, len(rewards)))
+        found = self.likelihoods.of_set(rewards[None], members, self.reference.rest, away)[0]
+        height = float(found + self.likelihoods.log_prior(rewards[None], parameters)[0])
+        return height if np.isfinite(height) else -np.inf
+
     def _shape(
         self, rewards: np.ndarray, members: np.ndarray, kinds: np.ndarray, parameters: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Log density of θ given the set, its gradient, minus its expected curvature; and the last two of choices."""
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Gradient of the log density of θ given the set, minus its expected curvature; and the same of choices."""
         likelihoods, size = self.likelihoods, len(rewards)
         target = likelihoods.target
         if likelihoods.by_motive:
@@ -130,12 +141,9 @@ class Approximations:
             u, owner = likelihoods.rows(rewards, rest, np.zeros((len(members), size))), members
         with np.errstate(all="ignore"):
             slopes, information = likelihood_shape(target, u, owner)
-            found = float(np.sum(target.log_likelihood(u, owner)))
-        height = found + likelihoods.log_prior(rewards[None], parameters)[0]
         prior_slope, prior_curvature = prior_shape(kinds, rewards[None], parameters[None])
         seen = np.nan_to_num(slopes[:, :size].sum(axis=0)), np.nan_to_num(information[:, :size, :size].sum(axis=0))
-        slope, curvature = seen[0] + prior_slope[0], seen[1] + np.diag(prior_curvature[0])
-        return height if np.isfinite(height) else -np.inf, slope, curvature, seen
+        return seen[0] + prior_slope[0], seen[1] + np.diag(prior_curvature[0]), seen
 
 
 def importance(rng: np.random.Generator, log_weight: np.ndarray) -> tuple[float, int]:

@@ -23,9 +23,10 @@ from manymotives.inference.draws import MixtureDraws
 from manymotives.inference.laplace import likelihood_shape
 from manymotives.inference.mcmc.state import DrawArrays
 from manymotives.inference.mixture import collapsed, leapfrog, populations, spread, trajectories
-from manymotives.inference.mixture.annealing import Annealing, Evidences
+from manymotives.inference.mixture.annealing import Annealing
 from manymotives.inference.mixture.approximation import Approximations, Reference, importance
-from manymotives.inference.mixture.collapsed import FEW, MOST_TASKS
+from manymotives.inference.mixture.evidences import Evidences
+from manymotives.inference.mixture.importance import ImportanceSampling
 from manymotives.inference.mixture.likelihood import Likelihoods, members_of
 from manymotives.inference.mixture.partitions import DRAWS, birth_or_death, reassign, split_or_merge
 from manymotives.models import Target
@@ -51,9 +52,8 @@ class MixtureChain:
         self.index = int(stream.spawn_key[-1]) if stream.spawn_key else 0
         self.likelihoods = Likelihoods(self.target)
         self.prior, self.spread_prior = target.partitions
-        self.is_collapsed = self._is_collapsed()
-        annealing = Annealing(self.likelihoods, target.layout.constants)
-        self.evidences = Evidences(annealing, self.prior.shared, self.index % 2)
+        self.is_collapsed = collapsed.integrates_motives_out(target)
+        self.evidences = Evidences(self._estimators(), self.prior.shared, self.index % 2)
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
@@ -68,11 +68,12 @@ class MixtureChain:
         self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices …
         self.centres: np.ndarray  # [M, R] … at these rewards
 
-    def _is_collapsed(self) -> bool:
-        """Whether evidences of sets of tasks can be kept: their prior is known, tasks are few, coordinates are many."""
-        target, likelihoods = self.target, self.likelihoods
-        is_known = likelihoods.by_motive and target.num_hyper == 0
-        return is_known and likelihoods.num_rewards > FEW and target.num_tasks <= MOST_TASKS
+    def _estimators(self) -> tuple[ImportanceSampling, Annealing]:
+        """Of evidences: the first is better where posteriors look like a t."""
+        likelihoods, parameters = self.likelihoods, np.ascontiguousarray(self.target.layout.constants)
+        reference = Reference(parameters, np.zeros((self.target.num_tasks, 0)))
+        by_importance = ImportanceSampling(likelihoods, Approximations(likelihoods, reference))
+        return by_importance, Annealing(likelihoods, parameters)
 
     # ---- run -----------------------------------------------------------------------------------------------------
 

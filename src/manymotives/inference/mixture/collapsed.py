@@ -1,6 +1,6 @@
 """The partition of a few tasks with what motives want integrated out, by evidences of sets of tasks.
 
-    p(z | choices) ∝ p(z) Π_{A in z} Z_A        each Z_A estimated once, by a run that is kept (`annealing`)
+    p(z | choices) ∝ p(z) Π_{A in z} Z_A        each Z_A estimated once, by a run that is kept (`evidences`)
 
 All runs, of sets in use and of others, are part of the state: the chain samples from p(z) Π_{A in z} Ẑ_A(run) times the
 probability of every run, whose marginal over runs is the posterior, because estimates are unbiased (Andrieu & Roberts
@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manymotives.inference.mixture.likelihood import members_of
+from manymotives.inference.mixture.likelihood import is_by_motive, members_of
+from manymotives.models import Target
 from manymotives.models.mixture import first_seen
 
 if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
-REFRESHED = 0.1  # probability that a sweep refreshes a set in use, and as often one that is not
+REFRESHED = 0.05  # probability that a sweep refreshes a set in use, and as often one that is not
 MOST_TASKS = 16  # for which this is done: sets of more are too many
 FEW = 3  # coordinates of rewards, up to which normal approximations do as well
+
+
+def integrates_motives_out(target: Target) -> bool:
+    """Whether evidences of sets of tasks can be kept: their prior is known, tasks are few, coordinates are many."""
+    is_known = is_by_motive(target) and target.num_hyper == 0
+    return is_known and target.layout.num_rewards > FEW and target.num_tasks <= MOST_TASKS
 
 
 def move_partition(chain: "MixtureChain") -> None:

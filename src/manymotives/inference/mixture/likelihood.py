@@ -28,10 +28,8 @@ class Likelihoods:
         layout = target.layout
         self.target, self.layout = target, layout.copied()
         self.num_rewards = layout.num_rewards
-        own = (layout.discount, layout.temperature, layout.lapse)
-        same = all(np.ptp(known) == 0 for known in (target.fixed_temperature, target.fixed_lapse) if len(known))
-        self.has_own = any(index != FIXED for index in own)
-        self.by_motive = not self.has_own and same and target.partitions.spread is None
+        self.has_own = has_own(target)
+        self.by_motive = is_by_motive(target)
         self.counts = target.counts
         self.flat_counts = target.counts.reshape(target.num_tasks, -1)
         self.evaluation = Evaluation(target)
@@ -72,10 +70,14 @@ class Likelihoods:
     def of_set(self, rewards: np.ndarray, members: np.ndarray, rest: np.ndarray, away: np.ndarray) -> np.ndarray:
         """log p(choices of members | their motive's rewards) [N], for rewards [N, R]; see `rows`."""
         if self.by_motive:
-            together = self.counts[members].sum(axis=0, keepdims=True)
-            return self._propose(rewards, np.zeros(len(rewards), dtype=np.int64), together)
+            return self.of_motive(rewards, members)
         u = self.rows(rewards[:, None], rest[members], away[members]).reshape(-1, self.target.num_coordinates)
         return self.log_likelihood(u, np.tile(members, len(rewards))).reshape(len(rewards), -1).sum(axis=1)
+
+    def of_motive(self, rewards: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """The same where tasks choose alike given their motive."""
+        together = self.counts[members].sum(axis=0, keepdims=True)
+        return self._propose(rewards, np.zeros(len(rewards), dtype=np.int64), together)
 
     def gradient_of_set(self, rewards: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same where tasks choose alike given their motive, and its gradient [N, R]."""
@@ -128,6 +130,19 @@ class Likelihoods:
         known = target.fixed_temperature.copy(), target.fixed_lapse.copy()
         data = Data(self.counts, *known, np.zeros((0, target.num_coordinates)), 0, 0)
         return world, data, proposal_workspace(world, self.layout, AT_ONCE)
+
+
+def has_own(target: Target) -> bool:
+    """Whether a temperature, a lapse rate or a discount is inferred for each task."""
+    layout = target.layout
+    return any(index != FIXED for index in (layout.discount, layout.temperature, layout.lapse))
+
+
+def is_by_motive(target: Target) -> bool:
+    """Whether tasks choose alike given their motive."""
+    assert target.partitions is not None
+    same = all(np.ptp(known) == 0 for known in (target.fixed_temperature, target.fixed_lapse) if len(known))
+    return not has_own(target) and same and target.partitions.spread is None
 
 
 def _times(counts: np.ndarray, log_policies: np.ndarray) -> np.ndarray:
