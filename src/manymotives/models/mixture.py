@@ -219,8 +219,8 @@ class Partitions(NamedTuple):
 
 def first_seen(label: np.ndarray) -> np.ndarray:
     """The same partition, its parts numbered as they appear."""
-    _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+    number: dict[int, int] = {}
+    return np.array([number.setdefault(each, len(number)) for each in label.tolist()], dtype=np.int64)
 
 
 def _check_one_number(value: Any, what: str) -> None:

@@ -109,7 +109,8 @@ class Likelihoods:
         """Log-likelihoods [K] of the choices of each motive's members, and their gradients [K, R] in its rewards."""
         count = len(rewards)
         if self.by_motive:
-            together = _by_label(self.flat_counts, label, count).reshape(count, *self.counts.shape[1:])
+            together = (label == np.arange(count)[:, None]) @ self.flat_counts
+            together = together.reshape(count, *self.counts.shape[1:])
             found = self.evaluate(rewards, together, np.zeros(count, dtype=np.int64))
             return found._replace(gradient=found.gradient[:, : self.num_rewards])
         found = self.at_tasks(self.rows(rewards[label], rest, away))

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
+NEAR = (
+    4  # leapfrog steps, at most, from where a draw of an evidence's run has just been: it is nearly independent already
+)
 
 
 def move_motives(chain: "MixtureChain") -> None:
@@ -38,7 +41,8 @@ def move_motives(chain: "MixtureChain") -> None:
         slope = prior_slope(kinds, rewards, given)
         return found.log_likelihood + likelihoods.log_prior(rewards, parameters), found.gradient + slope
 
-    chain.motives, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density)
+    steps = 1 + int(rng.integers(NEAR)) if chain.is_collapsed else None
+    chain.motives, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density, steps)
     chain.steps.note(MOTIVES, accepted)
 
 
