@@ -141,8 +141,9 @@ def weights_sentence(weights: FeatureWeights) -> str:
 
 def _named(names: np.ndarray) -> str:
     """Some of these features, and the verb for them."""
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return f"{', '.join(names[:8])}{more} {'is' if len(names) == 1 else 'are'}"
+    shown = [*names[:8], *([f"{len(names) - 8} more"] if len(names) > 8 else [])]
+    before = f"{', '.join(shown[:-1])} and " if len(shown) > 1 else ""
+    return f"{before}{shown[-1]} {'is' if len(names) == 1 else 'are'}"
 
 
 def groups_sentence(alike: Similarity) -> str:
