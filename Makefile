@@ -56,7 +56,7 @@ PLAIN ?= $(addprefix tests/test_,families.py choice.py hidden_markov.py planning
 coverage: $(STAMP)
 	rm -rf build/coverage && mkdir -p build/coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest $(PLAIN)
-	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage html --quiet --directory build/coverage/html --fail-under 0
 	$(BIN)/python -m coverage report --skip-covered

@@ -3,6 +3,7 @@
 import subprocess
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 
 import manymotives as mm
@@ -23,6 +24,14 @@ def test_what_is_compiled_ahead_is_what_a_run_takes():
 
 def test_what_is_compiled_is_not_compiled_again(monkeypatch):
     monkeypatch.setattr(compilation, "is_compiled", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: 1 / 0)
+    compilation.compile_first()
+
+
+def test_plain_python_is_not_compiled(monkeypatch):
+    """`NUMBA_DISABLE_JIT=1`: there is nothing to look for on disk."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    monkeypatch.setattr(compilation, "hamiltonian_draws", hamiltonian_draws.py_func)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: 1 / 0)
     compilation.compile_first()
 

@@ -102,6 +102,8 @@ def compile_aloud() -> None:
 
 def is_compiled() -> bool:
     """Whether the sampler's compiled form is on disk; one that is too old counts, and is compiled again when needed."""
+    if numba.config.DISABLE_JIT:  # all runs as plain Python
+        return True
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     kept = hamiltonian_draws.stats.cache_path
     return kept is not None and any(Path(kept).glob(f"sweeps.hamiltonian_draws-*.{version}*.nbi"))
