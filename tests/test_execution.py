@@ -2,6 +2,7 @@
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_what_is_stored_is_not_computed_again(tmp_path):
     COMPUTED.clear()
     compute(jobs(2, Setting(size=4)), store=path, progress=False)  # other settings are other units
     assert len(COMPUTED) == 2
-    with sqlite3.connect(path) as store:
+    with closing(sqlite3.connect(path)) as store:
         assert store.execute("SELECT COUNT(*) FROM units").fetchone()[0] == 8
 
 
