@@ -52,7 +52,7 @@ test-times: $(STAMP)
 
 # branch coverage of src, as a page in build/coverage/html; loops count as covered by tests that run them as plain Python, slowly
 PLAIN ?= $(addprefix tests/test_,families.py choice.py hidden_markov.py planning_exact.py updates.py factors.py interweaving.py \
-  collapsed.py depth.py)
+  collapsed.py depth.py short_fits.py)
 coverage: $(STAMP)
 	rm -rf build/coverage && mkdir -p build/coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest $(PLAIN) -k "not the_exact_one"
