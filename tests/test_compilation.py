@@ -3,7 +3,6 @@
 import subprocess
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 
 import manymotives as mm
@@ -30,7 +29,6 @@ def test_what_is_compiled_is_not_compiled_again(monkeypatch):
 
 def test_plain_python_is_not_compiled(monkeypatch):
     """`NUMBA_DISABLE_JIT=1`: there is nothing to look for on disk."""
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     monkeypatch.setattr(compilation, "hamiltonian_draws", hamiltonian_draws.py_func)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: 1 / 0)
     compilation.compile_first()

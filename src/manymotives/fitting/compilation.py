@@ -102,7 +102,7 @@ def compile_aloud() -> None:
 
 def is_compiled() -> bool:
     """Whether the sampler's compiled form is on disk; one that is too old counts, and is compiled again when needed."""
-    if numba.config.DISABLE_JIT:  # all runs as plain Python
+    if not hasattr(hamiltonian_draws, "stats"):  # all runs as plain Python: NUMBA_DISABLE_JIT
         return True
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     kept = hamiltonian_draws.stats.cache_path
