@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
-NEAR = (
-    4  # leapfrog steps, at most, from where a draw of an evidence's run has just been: it is nearly independent already
-)
+NEAR = 4  # leapfrog steps at most, where a trajectory begins at a draw of an evidence's run: nearly independent already
 
 
 def move_motives(chain: "MixtureChain") -> None:
