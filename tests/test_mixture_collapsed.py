@@ -9,6 +9,7 @@ import pytest
 
 import manymotives as mm
 from manymotives.inference.mixture.collapsed import move_partition
+from manymotives.inference.mixture.evidences import set_of, tasks_in
 from manymotives.models.mixture import PartitionPrior, first_seen
 
 TASKS, SWEEPS = 5, 1200
@@ -16,12 +17,18 @@ TASKS, SWEEPS = 5, 1200
 
 def chain_given(evidence, prior=None):
     """A chain of tasks whose sets have these evidences: a dictionary of logarithms by members."""
-    alone = SimpleNamespace(drawn=lambda rng: np.zeros(1), mean=np.zeros(1))
+
+    def run(tasks):
+        log_evidence = evidence[tuple(tasks_in(tasks))]
+        return SimpleNamespace(log_evidence=log_evidence, drawn=lambda rng: np.zeros(1), mean=np.zeros(1))
+
+    runs = {set_of(members): run(set_of(members)) for members in sets()}
     found = SimpleNamespace(
-        of=lambda members: SimpleNamespace(log_evidence=evidence[tuple(members)], **vars(alone)),
-        has=lambda members: False,
-        run=lambda members, seed: SimpleNamespace(log_evidence=evidence[tuple(members)], **vars(alone)),
-        refresh=lambda members, seed, run: None,
+        of=runs.__getitem__,
+        log_evidence=lambda tasks: runs[tasks].log_evidence,
+        has=lambda tasks: False,
+        run=lambda tasks, seed: runs[tasks],
+        refresh=lambda tasks, seed, run: None,
     )
     table = np.random.default_rng(1).normal(size=(TASKS, TASKS)) * 10.0
     return SimpleNamespace(
@@ -32,6 +39,7 @@ def chain_given(evidence, prior=None):
         rest=None,
         away=None,
         evidences=found,
+        likeness=None,
         likelihoods=SimpleNamespace(table=lambda rewards, rest, away: table),
     )
 
@@ -88,3 +96,12 @@ def test_two_motives_that_no_single_task_can_leave():
     chain = chain_given(evidence)
     assert abs(errors_of(chain, evidence)).max() < 4.5
     assert exact(chain, evidence)[0, 0, 1, 1, 2] > 0.1
+
+
+def test_two_tasks_that_only_move_together():
+    """{0, 1, 2} and {3}, or {0} and {1, 2, 3}: with one of the two in the middle on its own, nothing is left."""
+    evidence = dict.fromkeys(sets(), -60.0)
+    evidence |= {(0, 1, 2): 0.0, (3,): 0.0, (0,): 0.0, (1, 2, 3): 0.7, (4,): 0.0}
+    chain = chain_given(evidence)
+    assert abs(errors_of(chain, evidence)).max() < 4.5
+    assert exact(chain, evidence)[0, 0, 0, 1, 2] > 0.1

@@ -17,7 +17,7 @@ from manymotives.errors import InputError
 from manymotives.inference.checks import check_state
 from manymotives.inference.diagnostics import mixing
 from manymotives.inference.draws import sample
-from manymotives.inference.mixture.evidences import Evidences
+from manymotives.inference.mixture.evidences import Evidences, set_of
 from manymotives.io.netcdf import write_tree
 from manymotives.models.mixture import PartitionPrior, first_seen
 from manymotives.posterior import MixturePosterior
@@ -310,12 +310,13 @@ def test_a_run_cut_in_two_is_the_run(spread, tmp_path):
 
 def test_sets_that_another_chain_has_met_are_not_this_chains():
     """Which of them are shared depends on who is faster, and none are after a resume: draws may not depend on it."""
-    made = SimpleNamespace(tuned=lambda members: (), run=lambda rng, members, tuned: "a run")
-    shared, members = {}, np.array([0, 2])
-    one, other = Evidences([made], shared, 0), Evidences([made], shared, 0)
-    assert one.of(members) == other.run(members, 0) == "a run"
-    assert one.has(members)
-    assert not other.has(members)
+    made = SimpleNamespace(shared={}, run=lambda rng, members: f"a run of {members.tolist()}")
+    one, other, tasks = Evidences(made, 0), Evidences(made, 0), set_of([0, 2])
+    assert one.of(tasks) == other.run(tasks, 0) == "a run of [0, 2]"
+    assert one.has(tasks)
+    assert not other.has(tasks)
+    other.restore(one.saved(), 0)
+    assert other.has(tasks)
 
 
 def spoilt(arrays, name, value):

@@ -90,7 +90,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
     """Of what a chain over partitions of tasks saves."""
     tasks, coordinates, rewards = target.num_tasks, target.num_coordinates, target.layout.num_rewards
     assert target.partitions is not None
-    has_own = coordinates > rewards or target.partitions.spread is not None
+    around = 0 if target.partitions.spread is None else rewards
+    has_own = coordinates > rewards or around > 0
     sizes: dict[str, tuple[int, ...]] = {
         "label": (tasks,),
         "motives": (tasks, rewards),
@@ -100,6 +101,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
         "numbers": (4,),
         "information": (tasks, coordinates, coordinates) if has_own else (tasks, 0, 0),
         "centres": (tasks, rewards if has_own else 0),
+        "linear": (tasks, around),
+        "curvature": (tasks, around, around),
         "index": (),
         "reference_parameters": (coordinates, 2),
         "reference_rest": (tasks, coordinates - rewards),

@@ -194,6 +194,20 @@ class PartitionPrior:
             return float(np.log(alpha))
         return float(self.log_v[t + 1] - self.log_v[t] + np.log(self.share))
 
+    def log_starts(self, alpha: float) -> np.ndarray:
+        """[M + 1] the same for t = 0, …; 0 where there are none yet, −inf where there cannot be another."""
+        if self.is_process:
+            found = np.full(self.num_tasks + 1, np.log(alpha))
+        else:
+            with np.errstate(invalid="ignore"):
+                found = np.nan_to_num(np.diff(self.log_v), nan=-np.inf, neginf=-np.inf) + np.log(self.share)
+        found[0] = 0.0
+        return found
+
+    def log_joins(self) -> np.ndarray:
+        """[M + 1] `log_join` for sizes 0, …; −inf for a motive on which nobody acts."""
+        return np.append(-np.inf, self.log_join(np.arange(1, self.num_tasks + 1)))
+
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         """Motives [M] of tasks, numbered as they appear, and α."""
         alpha, sizes, label = self.alpha.draw(rng), np.zeros(0), np.zeros(self.num_tasks, dtype=np.int64)

@@ -18,8 +18,6 @@ from manymotives.families import NORMAL
 from manymotives.inference.laplace import likelihood_shape, prior_shape
 from manymotives.inference.mixture.likelihood import Likelihoods
 
-FREEDOM = 5.0  # degrees of freedom of q
-WIDER = 1.1  # than the Laplace approximation
 STEPS = 15  # of Fisher scoring, at most
 HALVINGS = 6
 SETTLED = 1e-4  # gain in log density at which a search ends
@@ -34,20 +32,22 @@ class Approximation(NamedTuple):
     log_determinant: float  # of the factor
     slope: np.ndarray  # [R] of the log-likelihood at the mode …
     information: np.ndarray  # [R, R] … and minus its expected curvature
+    freedom: float = 5.0  # degrees of freedom of q
+    wider: float = 1.1  # than normal with this covariance
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """θ [count, R]."""
         normal = rng.standard_normal((count, len(self.mode)))
-        stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=(count, 1)))
-        return self.mode + WIDER * stretch * (normal @ self.factor.T)
+        stretch = np.sqrt(self.freedom / rng.chisquare(self.freedom, size=(count, 1)))
+        return self.mode + self.wider * stretch * (normal @ self.factor.T)
 
     def log_density(self, rewards: np.ndarray) -> np.ndarray:
         """log q [N] of θ [N, R]."""
-        size = len(self.mode)
-        away = np.linalg.solve(self.factor, (rewards - self.mode).T) / WIDER
-        constant = gammaln(0.5 * (FREEDOM + size)) - gammaln(0.5 * FREEDOM) - 0.5 * size * np.log(FREEDOM * np.pi)
-        constant -= self.log_determinant + size * np.log(WIDER)
-        return constant - 0.5 * (FREEDOM + size) * np.log1p((away**2).sum(axis=0) / FREEDOM)
+        size, freedom = len(self.mode), self.freedom
+        away = np.linalg.solve(self.factor, (rewards - self.mode).T) / self.wider
+        constant = gammaln(0.5 * (freedom + size)) - gammaln(0.5 * freedom) - 0.5 * size * np.log(freedom * np.pi)
+        constant -= self.log_determinant + size * np.log(self.wider)
+        return constant - 0.5 * (freedom + size) * np.log1p((away**2).sum(axis=0) / freedom)
 
     def with_prior(self, parameters: np.ndarray) -> "Approximation":
         """The same under another normal prior, whose means and scales are `parameters` [R, 2]."""

@@ -22,10 +22,9 @@ from manymotives.errors import InputError
 from manymotives.inference.draws import MixtureDraws
 from manymotives.inference.laplace import likelihood_shape
 from manymotives.inference.mcmc.state import DrawArrays
-from manymotives.inference.mixture import collapsed, leapfrog, populations, spread, trajectories
-from manymotives.inference.mixture.annealing import Annealing
+from manymotives.inference.mixture import collapsed, integrated, leapfrog, populations, quadratics, spread, trajectories
 from manymotives.inference.mixture.approximation import Approximations, Reference, importance
-from manymotives.inference.mixture.evidences import Evidences
+from manymotives.inference.mixture.evidences import Evidences, set_of
 from manymotives.inference.mixture.importance import ImportanceSampling
 from manymotives.inference.mixture.likelihood import Likelihoods, members_of
 from manymotives.inference.mixture.partitions import DRAWS, birth_or_death, reassign, split_or_merge
@@ -53,7 +52,8 @@ class MixtureChain:
         self.likelihoods = Likelihoods(self.target)
         self.prior, self.spread_prior = target.partitions
         self.is_collapsed = collapsed.integrates_motives_out(target)
-        self.evidences = Evidences(self._estimators(), self.prior.shared, self.index % 2)
+        self.evidences = Evidences(self._estimator(), self.index % 2)
+        self.likeness: collapsed.Likeness | None = None
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
         self.is_warm = self.is_restored = False
@@ -67,13 +67,15 @@ class MixtureChain:
         self.approximations: Approximations
         self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices …
         self.centres: np.ndarray  # [M, R] … at these rewards
+        self.quadratics = quadratics.Quadratics(
+            np.zeros((self.target.num_tasks, 0)), np.zeros((self.target.num_tasks, 0, 0))
+        )
 
-    def _estimators(self) -> tuple[ImportanceSampling, Annealing]:
-        """Of evidences: the first is better where posteriors look like a t."""
-        likelihoods, parameters = self.likelihoods, np.ascontiguousarray(self.target.layout.constants)
+    def _estimator(self) -> ImportanceSampling:
+        """Of evidences."""
+        parameters = np.ascontiguousarray(self.target.layout.constants)
         reference = Reference(parameters, np.zeros((self.target.num_tasks, 0)))
-        by_importance = ImportanceSampling(likelihoods, Approximations(likelihoods, reference))
-        return by_importance, Annealing(likelihoods, parameters)
+        return ImportanceSampling(self.likelihoods, Approximations(self.likelihoods, reference), self.prior.shared)
 
     # ---- run -----------------------------------------------------------------------------------------------------
 
@@ -88,6 +90,8 @@ class MixtureChain:
                     return
                 if sweep in renewals:
                     self.renew_reference()
+                    if self.spread_prior is not None and sweep < renewals[-1]:
+                        self.split_all()
                 began = time.perf_counter()
                 self.sweep()
                 taken = thin * (time.perf_counter() - began)
@@ -139,11 +143,11 @@ class MixtureChain:
         if self.spread_prior is not None:
             spread.move_partition(self)
             spread.move_spread(self)
-        reassign(self)
-        moves = MOVES + len(self.label) // 25
-        for _ in range(moves):
-            birth_or_death(self)
-        if self.spread_prior is None:
+            integrated.move(self)
+        else:
+            reassign(self)
+            for _ in range(MOVES + len(self.label) // 25):
+                birth_or_death(self)
             for _ in range(MOVES):
                 split_or_merge(self)
         populations.move_hyperparameters(self)
@@ -185,6 +189,22 @@ class MixtureChain:
         self.motives = np.delete(self.motives, motive, axis=0)
         self.label[self.label > motive] -= 1
 
+    def split_all(self) -> None:
+        """Every motive in two, by what its tasks want; in warm-up only.
+
+        Where tasks are spread around motives, chains find their way from too many of them, but seldom from too few.
+        """
+        own = self.tasks[:, : self.likelihoods.num_rewards]
+        label, count, most = self.label.copy(), len(self.motives), self._most()
+        for members in members_of(self.label, range(count)):
+            if len(members) > 1 and label.max() + 1 < most:
+                halves = fcluster(linkage(own[members], method="ward"), 2, criterion="maxclust")
+                label[members[halves == 2]] = label.max() + 1
+        self.label = first_seen(label)
+        sets = members_of(self.label, range(self.label.max() + 1))
+        self.motives = np.stack([own[members].mean(axis=0) for members in sets])
+        self.away = own - self.motives[self.label]
+
     def record(self, n: int) -> None:
         """Where the chain is, as its n-th draw."""
         u, order = self.tasks, first_seen(self.label)
@@ -222,7 +242,9 @@ class MixtureChain:
         self.approximations = Approximations(self.likelihoods, Reference(self.parameters, self.rest))
         alone = [np.array([m]) for m in range(num_tasks)]
         if self.is_collapsed:
-            modes = np.stack([self.evidences.of(each).mean for each in alone])
+            backwards = self.index % 2 == 1  # chains that run at once do not begin with the same sets
+            runs = {m: self.evidences.of(1 << m) for m in sorted(range(num_tasks), reverse=backwards)}
+            modes = np.stack([runs[m].mean for m in range(num_tasks)])
         else:
             modes = np.stack([self.approximations.of(each).mode for each in alone])
         if not np.isfinite(
@@ -232,14 +254,18 @@ class MixtureChain:
                 "the choices of a task are impossible (log likelihood −∞) at the start of a chain. Is the "
                 "inverse temperature far too large?"
             )
-        most = int(np.isfinite(self.prior.log_v).nonzero()[0].max()) if not self.prior.is_process else num_tasks
-        self.label = self._first_partition(modes, min(most, num_tasks))
+        self.label = self._first_partition(modes, self._most())
         sets = members_of(self.label, range(self.label.max() + 1))
         if self.is_collapsed:
-            self.motives = np.stack([self.evidences.of(members).mean for members in sets])
+            self.motives = np.stack([self.evidences.of(set_of(members)).mean for members in sets])
         else:
             self.motives = np.stack([self.evidence(members, None)[1] for members in sets])
         self._renew_information()
+
+    def _most(self) -> int:
+        """Motives that there can be."""
+        size = self.target.num_tasks
+        return size if self.prior.is_process else min(size, int(np.isfinite(self.prior.log_v).nonzero()[0].max()))
 
     def _first_partition(self, modes: np.ndarray, most: int) -> np.ndarray:
         num_tasks, kind = len(modes), self.index % STARTS
@@ -262,9 +288,12 @@ class MixtureChain:
         """Fisher information of each task's choices, at its own coordinates."""
         if self.likelihoods.has_own or self.spread_prior is not None:
             with np.errstate(all="ignore"):
-                found = likelihood_shape(self.target, self.tasks, np.arange(self.target.num_tasks))[1]
-            self.information = np.nan_to_num(found)
-            self.centres = self.tasks[:, : self.likelihoods.num_rewards]
+                slope, found = likelihood_shape(self.target, self.tasks, np.arange(self.target.num_tasks))
+            size = self.likelihoods.num_rewards
+            self.information, self.centres = np.nan_to_num(found), self.tasks[:, :size]
+            if self.spread_prior is not None:
+                slope, information = np.nan_to_num(slope[:, :size]), self.information[:, :size, :size]
+                self.quadratics = quadratics.fitted(self, slope, information)
         else:
             self.information = np.zeros((self.target.num_tasks, 0, 0))
             self.centres = np.zeros((self.target.num_tasks, 0))
@@ -275,11 +304,10 @@ class MixtureChain:
         arrays = {name: np.asarray(getattr(self, name), dtype=float) for name in SAVED}
         arrays["motives"] = np.vstack([self.motives, np.zeros((most - len(self.motives), self.motives.shape[1]))])
         arrays["numbers"] = np.array([self.alpha, self.log_spread, *self.steps.values])
-        arrays["information"], arrays["centres"] = self.information, self.centres
+        arrays |= {"information": self.information, "centres": self.centres} | self.quadratics._asdict()
         reference = self.approximations.reference
         arrays["reference_parameters"], arrays["reference_rest"] = reference
-        seeds = {members.hex(): self.evidences.seeds.get(members) for members in sorted(self.evidences.met)}
-        arrays["refreshed"], arrays["index"] = np.array(json.dumps(seeds)), np.array(self.index)
+        arrays["refreshed"], arrays["index"] = np.array(json.dumps(self.evidences.saved())), np.array(self.index)
         arrays["stream"] = np.array(json.dumps(self.rng.bit_generator.state))
         return {f"mixture_{name}": value for name, value in arrays.items()}
 
@@ -295,12 +323,10 @@ class MixtureChain:
         chain.alpha, chain.log_spread = map(float, given["numbers"][:2])
         chain.steps.values[:] = given["numbers"][2:]
         chain.information, chain.centres = np.array(given["information"]), np.array(given["centres"])
+        chain.quadratics = quadratics.Quadratics(np.array(given["linear"]), np.array(given["curvature"]))
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
         chain.index = int(given["index"])
-        chain.evidences.half = chain.index % 2
-        seeds = json.loads(str(given["refreshed"]))
-        chain.evidences.met = {bytes.fromhex(members) for members in seeds}
-        chain.evidences.seeds = {bytes.fromhex(members): seed for members, seed in seeds.items() if seed is not None}
+        chain.evidences.restore(json.loads(str(given["refreshed"])), chain.index % 2)
         chain.is_restored = True
         return chain

@@ -1,21 +1,15 @@
-"""Estimates of the evidence of sets of tasks, each made once and kept until it is refreshed."""
+"""Estimates of the evidence of sets of tasks, each made once and kept until it is refreshed.
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+A set of tasks is a whole number here, whose bit m says whether task m belongs to it.
+"""
+
+from collections.abc import Iterable
 
 import numpy as np
 
-from manymotives.inference.mixture.importance import SetSample
+from manymotives.inference.mixture.importance import ImportanceSampling, SetSample
 
-
-class Estimator(Protocol):
-    """A way to estimate an evidence without bias."""
-
-    def tuned(self, members: np.ndarray) -> Any | None:
-        """Settings for a set of tasks, which depend on it alone; with `factor` [R, R]. None: not for this set."""
-
-    def run(self, rng: np.random.Generator, members: np.ndarray, tuned: Any) -> SetSample:
-        """An estimate."""
+NEVER = -1e12  # log evidence of a set whose choices no draw could have made
 
 
 class Evidences:
@@ -25,48 +19,66 @@ class Evidences:
     the halves disagree. Every run is determined by its seed: a chain that is resumed makes the same again.
     """
 
-    def __init__(self, estimators: Sequence[Estimator], shared: dict[Any, Any], half: int) -> None:
-        self.estimators, self.shared, self.half = estimators, shared, half
-        self.seeds: dict[bytes, int] = {}  # of sets that were refreshed
-        self.met: set[bytes] = set()  # by this chain: what others have met depends on who is faster
-        self.kept: dict[bytes, SetSample] = {}
+    def __init__(self, estimator: ImportanceSampling, half: int) -> None:
+        self.estimator, self.half = estimator, half
+        self.seeds: dict[int, int] = {}  # of sets that were refreshed
+        self.met: set[int] = set()  # by this chain: what others have met depends on who is faster
+        self.kept: dict[int, SetSample] = {}
 
-    def of(self, members: np.ndarray) -> SetSample:
+    def of(self, tasks: int) -> SetSample:
         """The run of a set."""
-        key = members.tobytes()
-        self.met.add(key)
-        if key in self.kept:
-            return self.kept[key]
-        if key in self.seeds:
-            self.kept[key] = self.run(members, self.seeds[key])
-            return self.kept[key]
-        if (self.half, key) not in self.shared:
-            self.shared[self.half, key] = self.run(members, self.half)
-        return self.shared[self.half, key]
+        found = self.kept.get(tasks)
+        if found is None:
+            self.met.add(tasks)
+            found = self._refreshed_or_shared(tasks)
+            self.kept[tasks] = found
+        return found
 
-    def has(self, members: np.ndarray) -> bool:
+    def log_evidence(self, tasks: int) -> float:
+        """log Z of a set, as its run estimates it."""
+        return max(self.of(tasks).log_evidence, NEVER)
+
+    def has(self, tasks: int) -> bool:
         """Whether this chain has met the set."""
-        return members.tobytes() in self.met
+        return tasks in self.met
 
-    def run(self, members: np.ndarray, seed: int) -> SetSample:
+    def run(self, tasks: int, seed: int) -> SetSample:
         """Another run of a set."""
-        key = members.tobytes()
-        if key not in self.shared:
-            self.shared[key] = self._tuned(members)
-        which, tuned = self.shared[key]
-        return self.estimators[which].run(np.random.default_rng([1, seed, *members]), members, tuned)
+        members = tasks_in(tasks)
+        return self.estimator.run(np.random.default_rng([1, seed, *members]), members)
 
-    def _tuned(self, members: np.ndarray) -> tuple[int, Any]:
-        """The first estimator that can, and its settings."""
-        found = ((n, each.tuned(members)) for n, each in enumerate(self.estimators))
-        return next((n, tuned) for n, tuned in found if tuned is not None)
+    def factor(self, tasks: int) -> np.ndarray:
+        """[R, R] of the covariance of what a set may want, for mass matrices."""
+        return self.estimator.proposal(tasks_in(tasks)).approximation.factor
 
-    def factor(self, members: np.ndarray) -> np.ndarray:
-        """[R, R] of the covariance of particles, for mass matrices."""
-        self.of(members)
-        return self.shared[members.tobytes()][1].factor
-
-    def refresh(self, members: np.ndarray, seed: int, found: SetSample) -> None:
+    def refresh(self, tasks: int, seed: int, found: SetSample) -> None:
         """Another run in the place of the one that was kept."""
-        key = members.tobytes()
-        self.seeds[key], self.kept[key] = seed, found
+        self.seeds[tasks], self.kept[tasks] = seed, found
+
+    def saved(self) -> dict[str, int | None]:
+        """Seeds of runs, by the tasks of sets, as `restore` takes them; None: that of all chains of this half."""
+        return {tasks_in(each).tobytes().hex(): self.seeds.get(each) for each in sorted(self.met)}
+
+    def restore(self, seeds: dict[str, int | None], half: int) -> None:
+        """As a chain was when it was saved."""
+        of_sets = {set_of(np.frombuffer(bytes.fromhex(tasks), dtype=np.int64)): seed for tasks, seed in seeds.items()}
+        self.met, self.half = set(of_sets), half
+        self.seeds = {tasks: seed for tasks, seed in of_sets.items() if seed is not None}
+
+    def _refreshed_or_shared(self, tasks: int) -> SetSample:
+        if tasks in self.seeds:
+            return self.run(tasks, self.seeds[tasks])
+        shared = self.estimator.shared
+        if (self.half, tasks) not in shared:
+            shared[self.half, tasks] = self.run(tasks, self.half)
+        return shared[self.half, tasks]
+
+
+def set_of(tasks: Iterable[int] | np.ndarray) -> int:
+    """The number that stands for these tasks."""
+    return sum(1 << int(m) for m in tasks)
+
+
+def tasks_in(tasks: int) -> np.ndarray:
+    """The tasks of a set, in increasing order."""
+    return np.array([m for m in range(tasks.bit_length()) if tasks >> m & 1], dtype=np.int64)

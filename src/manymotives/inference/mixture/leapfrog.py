@@ -46,7 +46,8 @@ def trajectory(
 ) -> tuple[np.ndarray, float]:
     """Rows [N, D] after a trajectory of each, accepted each for itself; and the mean acceptance probability.
 
-    `density`: log densities [N] and gradients [N, D] of rows; `factors` F: momenta are those of y, x = F y.
+    `density`: log densities [N] and gradients [N, D] of rows; `factors` F [N, D, D] or [D, D]: momenta are those of y,
+    x = F y.
     `steps`: how many; None: at random.
     """
     momentum = rng.standard_normal(start.shape)
@@ -54,7 +55,7 @@ def trajectory(
     energy = value - 0.5 * (momentum**2).sum(axis=1)
     steps = steps or 1 + int(rng.integers(LONGEST))
     size = step_size * np.exp(0.2 * rng.standard_normal())
-    x, transposed = start.copy(), factors.swapaxes(1, 2)
+    x, transposed = start.copy(), factors.swapaxes(-1, -2)
     with np.errstate(all="ignore"):
         momentum = momentum + 0.5 * size * (transposed @ gradient[..., None])[..., 0]
         for n in range(steps):

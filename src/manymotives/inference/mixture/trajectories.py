@@ -6,6 +6,7 @@ import numpy as np
 
 from manymotives.families import log_density_all
 from manymotives.inference.laplace import prior_shape
+from manymotives.inference.mixture.evidences import set_of
 from manymotives.inference.mixture.leapfrog import prior_slope, trajectory
 from manymotives.inference.mixture.likelihood import members_of
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
-NEAR = 4  # leapfrog steps at most, where a trajectory begins at a draw of an evidence's run: nearly independent already
+NEAR = 2  # leapfrog steps at most, where a trajectory begins at a draw of an evidence's run: nearly independent already
 
 
 def move_motives(chain: "MixtureChain") -> None:
@@ -22,7 +23,7 @@ def move_motives(chain: "MixtureChain") -> None:
     kinds = likelihoods.layout.families[: likelihoods.num_rewards]
     sets = members_of(chain.label, range(len(chain.motives)))
     if chain.is_collapsed:
-        factors = np.stack([chain.evidences.factor(members) for members in sets])
+        factors = np.stack([chain.evidences.factor(set_of(members)) for members in sets])
     elif len(chain.information[0]):  # of tasks' choices, where each is planned for on its own
         size = likelihoods.num_rewards
         of_members = np.stack([chain.information[members, :size, :size].sum(axis=0) for members in sets])
