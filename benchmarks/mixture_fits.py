@@ -46,11 +46,11 @@ def many(seed: int, method: Any = None, tasks: int = 200) -> dict[str, Any]:
     return row | {"tasks": tasks, "peak_gib": peak_memory()}
 
 
-def nobody(seed: int, method: Any = None) -> dict[str, Any]:
+def nobody(seed: int, method: Any = None, spread_only: bool = False) -> dict[str, Any]:
     """One population without groups: is it split by a mixture with spread, without spread, or by today's grouping?"""
     problem, rule = mixture_problems.nobody(seed), mm.Softmax(2.0)
     row: dict[str, Any] = {"seed": seed, "commit": commit()}
-    for name, spread in (("spread", SPREAD), ("no_spread", None)):
+    for name, spread in (("spread", SPREAD), ("no_spread", None))[: 1 if spread_only else 2]:
         posterior, seconds = _fitted(problem, rule, _mixture(spread), seed, method)
         number = posterior.number_of_motives
         row[name] = {
