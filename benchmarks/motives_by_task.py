@@ -3,8 +3,8 @@
     python -m benchmarks.motives_by_task grid       the published grid, 20 problems
     python -m benchmarks.motives_by_task objects    Objectworld with three types of behaviour, 10 problems
     python -m benchmarks.motives_by_task many       200 tasks around five motives; --tasks 1000 for time and memory
-    python -m benchmarks.motives_by_task none       one population without groups, 50 data sets; --spread-only: not by the
-                                                    mixture without spread, which takes most of the time
+    python -m benchmarks.motives_by_task none       one population without groups, 50 data sets; with --spread-only not
+                                                    by the mixture without spread, which takes most of the time
     python -m benchmarks.motives_by_task mice --data path/to/mouse_labyrinth
 
 `mixture_problems` describes the problems, `mixture_fits` the models and metrics. A line of JSON for each problem is
