@@ -311,11 +311,11 @@ def test_a_run_cut_in_two_is_the_run(spread, tmp_path):
 def test_sets_that_another_chain_has_met_are_not_this_chains():
     """Which of them are shared depends on who is faster, and none are after a resume: draws may not depend on it."""
     made = SimpleNamespace(shared={}, run=lambda rng, members: f"a run of {members.tolist()}")
-    one, other, tasks = Evidences(made, 0), Evidences(made, 0), set_of([0, 2])
+    one, other, tasks = Evidences(made, 0), Evidences(made, 2), set_of([0, 2])
     assert one.of(tasks) == other.run(tasks, 0) == "a run of [0, 2]"
     assert one.has(tasks)
     assert not other.has(tasks)
-    other.restore(one.saved(), 0)
+    other.restore(one.saved(), 2)
     assert other.has(tasks)
 
 
@@ -332,6 +332,7 @@ def test_a_state_that_no_chain_saved_is_refused(spread):
         ("motives", np.full_like(arrays["mixture_motives"], np.nan)),
         ("numbers", -arrays["mixture_numbers"]),
         ("information", arrays["mixture_information"][:, :1]),
+        ("values", -1.0 - arrays["mixture_values"]),
         ("refreshed", np.array(["{}", json.dumps({np.array([6]).tobytes().hex(): 1})])),  # there is no seventh task
         ("refreshed", np.array(["{}", "[]"])),
         ("stream", np.array(["{}", "[]"])),

@@ -102,7 +102,8 @@ def _mixture_sizes(target: Target) -> dict[str, tuple[int, ...]]:
         "information": (tasks, coordinates, coordinates) if has_own else (tasks, 0, 0),
         "centres": (tasks, rewards if has_own else 0),
         "linear": (tasks, around),
-        "curvature": (tasks, around, around),
+        "values": (tasks, around),
+        "vectors": (tasks, around, around),
         "index": (),
         "reference_parameters": (coordinates, 2),
         "reference_rest": (tasks, coordinates - rewards),
@@ -120,6 +121,8 @@ def _wrong_in_mixture(known: dict[str, np.ndarray], arrays: dict[str, np.ndarray
             return [name]
     if np.isnan(numbers).any() or not (numbers[:, [0, 2, 3]] > 0).all():
         return ["mixture_numbers"]
+    if (known["mixture_values"] < 0).any():
+        return ["mixture_values"]
     for name, check in (("mixture_refreshed", _check_sets), ("mixture_stream", _check_stream)):
         try:
             for text in np.asarray(arrays[name], dtype=str).reshape(len(label)):

@@ -16,7 +16,7 @@ from manymotives.models.target import FIXED
 from manymotives.planning.verbs import Plan
 from manymotives.planning.warm_start import World, world_of
 
-BLOCK = 16  # rows are planned for in blocks of so many
+BLOCK = 8  # rows are planned for in blocks of so many
 
 
 class Evaluated(NamedTuple):

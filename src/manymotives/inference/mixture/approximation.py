@@ -20,7 +20,7 @@ from manymotives.inference.mixture.likelihood import Likelihoods
 
 STEPS = 15  # of Fisher scoring, at most
 HALVINGS = 6
-SETTLED = 1e-4  # gain in log density at which a search ends
+SETTLED = 1e-2  # gain in log density at which a search ends
 KEPT = 20_000  # sets whose approximation is remembered
 
 
@@ -79,23 +79,23 @@ class Approximations:
         found = self.of(members)
         return found.with_prior(parameters[: len(found.mode)]) if self.follows_prior else found
 
-    def of(self, members: np.ndarray) -> Approximation:
-        """The same under the prior of the reference."""
+    def of(self, members: np.ndarray, start: np.ndarray | None = None) -> Approximation:
+        """The same under the prior of the reference; searched for from `start` [R], or from where members lie."""
         key = members.tobytes()
         found = self.kept.get(key)
         if found is None:
             if len(self.kept) >= KEPT:
                 self.kept.clear()
-            found = self._fitted(members)
+            found = self._fitted(members, start)
             self.kept[key] = found
         return found
 
-    def _fitted(self, members: np.ndarray) -> Approximation:
+    def _fitted(self, members: np.ndarray, start: np.ndarray | None) -> Approximation:
         """By Fisher scoring."""
         size, reference = self.likelihoods.num_rewards, self.reference
         kinds = self.likelihoods.layout.families[:size]
         parameters = reference.parameters[:size]
-        mode = self._start(members, kinds, parameters)
+        mode = self._start(members, kinds, parameters) if start is None else start
         height = self._height(mode, members, parameters)
         for _ in range(STEPS):
             slope, curvature, seen = self._shape(mode, members, kinds, parameters)

@@ -20,7 +20,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from manymotives.errors import InputError
 from manymotives.inference.draws import MixtureDraws
-from manymotives.inference.laplace import likelihood_shape
+from manymotives.inference.laplace import likelihood_shape, peaks
 from manymotives.inference.mcmc.state import DrawArrays
 from manymotives.inference.mixture import collapsed, integrated, leapfrog, populations, quadratics, spread, trajectories
 from manymotives.inference.mixture.approximation import Approximations, Reference, importance
@@ -36,6 +36,7 @@ MOST_AT_FIRST = 20  # motives of a chain that begins with all apart
 LEAST_AT_FIRST = 0.05  # concentration that a chain begins with, where it is inferred
 REFERENCES = (0.1, 0.3, 0.6)  # of warm-up: when approximations are made anew, about where the chain is
 MOVES = 2  # births or deaths, and splits or merges, in each sweep; more where there are many tasks
+ENOUGH = 0.2  # of sweeps in warm-up that have trajectories, where motives are integrated out: only step sizes need them
 SAVED = ("label", "motives", "rest", "away", "hyper")
 
 
@@ -52,7 +53,7 @@ class MixtureChain:
         self.likelihoods = Likelihoods(self.target)
         self.prior, self.spread_prior = target.partitions
         self.is_collapsed = collapsed.integrates_motives_out(target)
-        self.evidences = Evidences(self._estimator(), self.index % 2)
+        self.evidences = Evidences(self._estimator(), self.index)
         self.likeness: collapsed.Likeness | None = None
         self.done = self.kept = 0
         self.recent_acceptance = self.seconds_each = float("nan")
@@ -67,9 +68,9 @@ class MixtureChain:
         self.approximations: Approximations
         self.information: np.ndarray  # [M, D, D] of tasks' choices, for mass matrices …
         self.centres: np.ndarray  # [M, R] … at these rewards
-        self.quadratics = quadratics.Quadratics(
-            np.zeros((self.target.num_tasks, 0)), np.zeros((self.target.num_tasks, 0, 0))
-        )
+        self.passed: list[np.ndarray] = []  # [M, R] what tasks wanted since approximations were made, in warm-up
+        none = np.zeros((self.target.num_tasks, 0))
+        self.quadratics = quadratics.Quadratics(none, none, np.zeros((len(none), 0, 0)))
 
     def _estimator(self) -> ImportanceSampling:
         """Of evidences."""
@@ -94,6 +95,8 @@ class MixtureChain:
                         self.split_all()
                 began = time.perf_counter()
                 self.sweep()
+                if self.spread_prior is not None:
+                    self.passed.append(self.motives[self.label] + self.away)
                 taken = thin * (time.perf_counter() - began)
                 self.seconds_each = taken if np.isnan(self.seconds_each) else 0.9 * self.seconds_each + 0.1 * taken
                 self.done = (sweep + 1) // thin
@@ -134,7 +137,8 @@ class MixtureChain:
         """Every kind of move."""
         if self.is_collapsed:
             collapsed.move_partition(self)
-            trajectories.move_motives(self)
+            if self.is_warm or self.rng.random() < ENOUGH:
+                trajectories.move_motives(self)
             populations.move_concentration(self)
             return
         trajectories.move_motives(self)
@@ -240,13 +244,7 @@ class MixtureChain:
         if self.spread_prior is not None:
             self.log_spread = float(np.log(self.spread_prior.draw(rng)))
         self.approximations = Approximations(self.likelihoods, Reference(self.parameters, self.rest))
-        alone = [np.array([m]) for m in range(num_tasks)]
-        if self.is_collapsed:
-            backwards = self.index % 2 == 1  # chains that run at once do not begin with the same sets
-            runs = {m: self.evidences.of(1 << m) for m in sorted(range(num_tasks), reverse=backwards)}
-            modes = np.stack([runs[m].mean for m in range(num_tasks)])
-        else:
-            modes = np.stack([self.approximations.of(each).mode for each in alone])
+        modes = self._modes()
         if not np.isfinite(
             self.likelihoods.log_likelihood(self.likelihoods.rows(modes, self.rest, self.away), np.arange(num_tasks))
         ).all():
@@ -258,9 +256,25 @@ class MixtureChain:
         sets = members_of(self.label, range(self.label.max() + 1))
         if self.is_collapsed:
             self.motives = np.stack([self.evidences.of(set_of(members)).mean for members in sets])
+        elif self.spread_prior is not None:
+            self.motives = np.stack([modes[members].mean(axis=0) for members in sets])
+            self.away = modes - self.motives[self.label]
         else:
             self.motives = np.stack([self.evidence(members, None)[1] for members in sets])
         self._renew_information()
+
+    def _modes(self) -> np.ndarray:
+        """[M, R] what each task wants, by its own choices alone; or means."""
+        num_tasks, size = self.target.num_tasks, self.likelihoods.num_rewards
+        if self.is_collapsed:
+            backwards = self.index % 2 == 1  # chains that run at once do not begin with the same sets
+            runs = {m: self.evidences.of(1 << m) for m in sorted(range(num_tasks), reverse=backwards)}
+            return np.stack([runs[m].mean for m in range(num_tasks)])
+        if self.spread_prior is not None:
+            given = np.repeat(self.parameters[None], num_tasks, axis=0)
+            start = self.likelihoods.rows(given[:, :size, 0], self.rest, self.away)
+            return peaks(self.target, given, start).tasks[:, :size]
+        return np.stack([self.approximations.of(np.array([m])).mode for m in range(num_tasks)])
 
     def _most(self) -> int:
         """Motives that there can be."""
@@ -293,7 +307,8 @@ class MixtureChain:
             self.information, self.centres = np.nan_to_num(found), self.tasks[:, :size]
             if self.spread_prior is not None:
                 slope, information = np.nan_to_num(slope[:, :size]), self.information[:, :size, :size]
-                self.quadratics = quadratics.fitted(self, slope, information)
+                passed = np.array(self.passed[len(self.passed) // 3 :]).reshape(-1, *self.away.shape).swapaxes(0, 1)
+                self.quadratics, self.passed = quadratics.fitted(self, passed, slope, information), []
         else:
             self.information = np.zeros((self.target.num_tasks, 0, 0))
             self.centres = np.zeros((self.target.num_tasks, 0))
@@ -323,10 +338,10 @@ class MixtureChain:
         chain.alpha, chain.log_spread = map(float, given["numbers"][:2])
         chain.steps.values[:] = given["numbers"][2:]
         chain.information, chain.centres = np.array(given["information"]), np.array(given["centres"])
-        chain.quadratics = quadratics.Quadratics(np.array(given["linear"]), np.array(given["curvature"]))
+        chain.quadratics = quadratics.Quadratics(*(np.array(given[name]) for name in quadratics.Quadratics._fields))
         reference = Reference(np.array(given["reference_parameters"]), np.array(given["reference_rest"]))
         chain.approximations = Approximations(chain.likelihoods, reference)
         chain.index = int(given["index"])
-        chain.evidences.restore(json.loads(str(given["refreshed"])), chain.index % 2)
+        chain.evidences.restore(json.loads(str(given["refreshed"])), chain.index)
         chain.is_restored = True
         return chain

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from manymotives.inference.mixture.importance import ImportanceSampling, SetSample
+from manymotives.inference.mixture.importance import ImportanceSampling, SetSample, made_once
 
 NEVER = -1e12  # log evidence of a set whose choices no draw could have made
 
@@ -19,8 +19,8 @@ class Evidences:
     the halves disagree. Every run is determined by its seed: a chain that is resumed makes the same again.
     """
 
-    def __init__(self, estimator: ImportanceSampling, half: int) -> None:
-        self.estimator, self.half = estimator, half
+    def __init__(self, estimator: ImportanceSampling, chain: int) -> None:
+        self.estimator, self.chain = estimator, chain
         self.seeds: dict[int, int] = {}  # of sets that were refreshed
         self.met: set[int] = set()  # by this chain: what others have met depends on who is faster
         self.kept: dict[int, SetSample] = {}
@@ -54,24 +54,24 @@ class Evidences:
     def refresh(self, tasks: int, seed: int, found: SetSample) -> None:
         """Another run in the place of the one that was kept."""
         self.seeds[tasks], self.kept[tasks] = seed, found
+        self.estimator.shared[self.chain, "refreshed", tasks] = seed, found
 
     def saved(self) -> dict[str, int | None]:
         """Seeds of runs, by the tasks of sets, as `restore` takes them; None: that of all chains of this half."""
         return {tasks_in(each).tobytes().hex(): self.seeds.get(each) for each in sorted(self.met)}
 
-    def restore(self, seeds: dict[str, int | None], half: int) -> None:
+    def restore(self, seeds: dict[str, int | None], chain: int) -> None:
         """As a chain was when it was saved."""
         of_sets = {set_of(np.frombuffer(bytes.fromhex(tasks), dtype=np.int64)): seed for tasks, seed in seeds.items()}
-        self.met, self.half = set(of_sets), half
+        self.met, self.chain = set(of_sets), chain
         self.seeds = {tasks: seed for tasks, seed in of_sets.items() if seed is not None}
 
     def _refreshed_or_shared(self, tasks: int) -> SetSample:
-        if tasks in self.seeds:
-            return self.run(tasks, self.seeds[tasks])
-        shared = self.estimator.shared
-        if (self.half, tasks) not in shared:
-            shared[self.half, tasks] = self.run(tasks, self.half)
-        return shared[self.half, tasks]
+        shared, half = self.estimator.shared, self.chain % 2
+        if tasks not in self.seeds:
+            return made_once(shared, (half, tasks), lambda: self.run(tasks, half))
+        seed, found = shared.get((self.chain, "refreshed", tasks), (None, None))
+        return found if seed == self.seeds[tasks] else self.run(tasks, self.seeds[tasks])
 
 
 def set_of(tasks: Iterable[int] | np.ndarray) -> int:

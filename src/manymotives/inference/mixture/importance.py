@@ -6,7 +6,9 @@
 The estimate is unbiased, because q and N were found by draws that depend on the set alone, before it is made.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,6 +38,7 @@ GOOD = 0.1
 POOLED = 12  # trajectories, the latest ones, after which particles are counted in moments
 FREEDOM, WIDER = 30.0, 1.05  # of the t
 KEPT = 400  # draws that are kept, resampled
+Made = TypeVar("Made")
 
 
 class SetSample(NamedTuple):
@@ -72,10 +75,7 @@ class ImportanceSampling:
 
     def proposal(self, members: np.ndarray) -> Proposal:
         """Of a set of tasks; made once for all chains."""
-        key = members.tobytes()
-        if key not in self.shared:
-            self.shared[key] = self._tuned(members)
-        return self.shared[key]
+        return made_once(self.shared, members.tobytes(), lambda: self._tuned(members))
 
     def run(self, rng: np.random.Generator, members: np.ndarray) -> SetSample:
         """An estimate of log Z, and draws."""
@@ -85,13 +85,15 @@ class ImportanceSampling:
 
     def _tuned(self, members: np.ndarray) -> Proposal:
         """By random numbers that depend on the set alone."""
-        rng, found = np.random.default_rng([28, *members]), self.approximations.of(members)
+        rng = np.random.default_rng([28, *members])
         mover = Mover(self.likelihoods, self.parameters, members, rng)
         if len(members) == 1:
             particles, apart = mover.annealed(PARTICLES), -np.inf
+            found = self.approximations.of(members, particles.mean(axis=0))
         else:
             alone = [self.proposal(members[n : n + 1]) for n in range(len(members))]
             apart = sum(each.log_evidence for each in alone)
+            found = self.approximations.of(members, _between([each.approximation for each in alone]))
             rewards, log_weight = self._drawn(rng, members, found, DRAWS)
             if log_mean(log_weight) < apart - HOPELESS:
                 return Proposal(found, ROUGH, log_mean(log_weight), rewards[:0])
@@ -118,6 +120,22 @@ class ImportanceSampling:
         rewards = found.draw(rng, count)
         log_weight = self.likelihoods.of_motive(rewards, members) - found.log_density(rewards)
         return rewards, without_nan(log_weight + self.likelihoods.log_prior(rewards, self.parameters))
+
+
+def made_once(shared: dict[Any, Any], key: Any, make: Callable[[], Made]) -> Made:
+    """What chains share under a key, made by the first that asks; those that ask meanwhile wait."""
+    if key not in shared:
+        with shared.setdefault((made_once, key), Lock()):
+            if key not in shared:
+                shared[key] = make()
+    return shared[key]
+
+
+def _between(found: Sequence[Approximation]) -> np.ndarray:
+    """[R] the mean of modes, weighted by precisions."""
+    precisions = [np.linalg.inv(each.factor @ each.factor.T) for each in found]
+    weighted = sum(precision @ each.mode for precision, each in zip(precisions, found))
+    return np.linalg.solve(sum(precisions), weighted)
 
 
 def _fitted(found: Approximation, particles: np.ndarray) -> Approximation:
