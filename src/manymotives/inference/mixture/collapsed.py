@@ -27,7 +27,7 @@ from manymotives.models import Target
 if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
-REFRESHED = 0.01  # probability that a sweep refreshes a set in use, and as often one that would be with one task moved
+REFRESHED = 0.02  # probability that a sweep refreshes a set in use, and as often one that would be with one task moved
 MOST_TASKS = 16  # for which this is done: sets of more are too many
 FEW = 3  # coordinates of rewards, up to which normal approximations do as well
 PAIRS = 4  # of tasks, reassigned together in a sweep

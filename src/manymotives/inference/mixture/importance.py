@@ -26,11 +26,13 @@ from manymotives.inference.mixture.particles import (
 )
 
 DRAWS = 200  # by which a proposal is judged
-HOPELESS = 25.0  # by how much log Z of a set has to be below that of its tasks alone for a rough estimate to do …
+# By how much log Z of a set has to be below that of its tasks alone for a rough estimate to do: at first, and once
+# particles have moved …
+HOPELESS, LOST = 25.0, 15.0
 ROUGH = 64  # … of so many draws
 UNLIKELY = 6.0  # the same for one of `WANTED` effective draws; all others have `PRECISE`
-WANTED, PRECISE = 100.0, 200.0
-FEWEST, MOST = 200, 10_000  # draws of an estimate
+WANTED, PRECISE = 150.0, 300.0
+FEWEST, MOST = 300, 10_000  # draws of an estimate
 PARTICLES = 64
 MOVES = 5  # trajectories between looks at how good the proposal has become …
 LOOKS = 4  # … which is good enough once this share of its draws is effective, or after so many looks
@@ -107,6 +109,8 @@ class ImportanceSampling:
                 found = _fitted(found, np.concatenate(seen[len(seen) // 3 :]))
             log_weight = self._drawn(rng, members, found, DRAWS)[1]
             share = effective(shares_of(log_weight)) / DRAWS
+            if log_mean(log_weight) < apart - LOST:
+                return Proposal(found, ROUGH, log_mean(log_weight), particles)
             if share > GOOD:
                 break
         wanted = WANTED if log_mean(log_weight) < apart - UNLIKELY else PRECISE

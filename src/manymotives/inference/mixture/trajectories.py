@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
-NEAR = 2  # leapfrog steps at most, where a trajectory begins at a draw of an evidence's run: nearly independent already
+# Leapfrog steps where a trajectory begins at one of a run's draws, of which there are few: about a quarter of a turn, so
+# that motives do not depend on which draws the run happens to have.
+QUARTER = (2, 5)
 
 
 def move_motives(chain: "MixtureChain") -> None:
@@ -40,7 +42,7 @@ def move_motives(chain: "MixtureChain") -> None:
         slope = prior_slope(kinds, rewards, given)
         return found.log_likelihood + likelihoods.log_prior(rewards, parameters), found.gradient + slope
 
-    steps = 1 + int(rng.integers(NEAR)) if chain.is_collapsed else None
+    steps = int(rng.integers(*QUARTER)) if chain.is_collapsed else None
     chain.motives, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density, steps)
     chain.steps.note(MOTIVES, accepted)
 
