@@ -22,7 +22,7 @@ import manymotives as mm
 from benchmarks import mice_effects, mixture_problems
 from benchmarks.harness import commit, peak_memory
 from benchmarks.mixture_problems import Problem
-from benchmarks.partition_scores import adjusted_rand, mutual_information, pairwise_f
+from benchmarks.partition_scores import adjusted_rand, best_match_f, mutual_information, pairwise_f
 
 EXPERTS = 3.0  # stands for experts who never err; chosen on 10 problems that are not reported
 SPREAD = mm.HalfNormal(0.5)
@@ -123,7 +123,8 @@ def _of_problem(problem: Problem, rule: Any, sharing: Any, seed: int, method: An
         "true_number": len(set(problem.groups.tolist())),
         "number": {str(value): float(p) for value, p in number.items()},
         "mode": int(number.idxmax()),
-        "f": pairwise_f(problem.groups, groups),
+        "f": best_match_f(problem.groups, groups),
+        "f_of_pairs": pairwise_f(problem.groups, groups),
         "nmi": mutual_information(problem.groups, groups),
         "ari": adjusted_rand(problem.groups, groups),
         "p_best": float(posterior.partition.probability),

@@ -68,7 +68,8 @@ def summary(kind: str, rows: list[Row]) -> Iterator[str]:
     else:
         yield f"{kind}: {len(rows)} problems, commit {', '.join(sorted({row['commit'] for row in rows}))}"
         words = {
-            "f": "pairwise F",
+            "f": "F of best matches",
+            "f_of_pairs": "F of pairs",
             "nmi": "normalised mutual information",
             "ari": "adjusted Rand index",
             "loss": "loss of value",
@@ -91,7 +92,7 @@ def summary(kind: str, rows: list[Row]) -> Iterator[str]:
 
 
 def _worst(name: str, value: np.ndarray) -> float:
-    return float(value.min() if name in ("f", "nmi", "ari") else value.max())
+    return float(value.min() if name in ("f", "f_of_pairs", "nmi", "ari") else value.max())
 
 
 def _false_splits(rows: list[Row]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 With n_ij tasks in block i of the truth and block j of what was found, M in all, H an entropy, I mutual information:
 
+    best_match_f          Σ_i n_i/M max_j 2 n_ij / (n_i + n_j): of each block of the truth, with the block found that is
+                          most like it (Larsen & Aone 1999)
     pairwise_f            2 P R / (P + R), of pairs of tasks: P of those found together are together in truth, and R of
                           those together in truth were found together
     mutual_information    2 I / (H(truth) + H(found)), the arithmetic normalisation; 1 where both have one block
@@ -12,6 +14,14 @@ With n_ij tasks in block i of the truth and block j of what was found, M in all,
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+
+def best_match_f(truth: ArrayLike, found: ArrayLike) -> float:
+    """Of blocks of the truth, each with the most similar block found."""
+    table = _table(truth, found)
+    of_truth = table.sum(axis=1, keepdims=True)
+    best = (2 * table / (of_truth + table.sum(axis=0))).max(axis=1)
+    return float((of_truth[:, 0] * best).sum() / table.sum())
 
 
 def pairwise_f(truth: ArrayLike, found: ArrayLike) -> float:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 MOTIVES, TASKS = 0, 1  # kinds of step sizes
-# Leapfrog steps where a trajectory begins at one of a run's draws, of which there are few: about a quarter of a turn, so
-# that motives do not depend on which draws the run happens to have.
+# Leapfrog steps where a trajectory begins at one of a run's draws, of which there are few: about a quarter of a turn,
+# so that motives hardly depend on which draws the run happens to have.
 QUARTER = (2, 5)
 
 
