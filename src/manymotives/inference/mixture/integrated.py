@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 SPREADS, SLICES = 3, 1  # in a sweep: proposals of the spread, updates of rewards …
-BIRTHS = 6  # … births of motives, or deaths
+BIRTHS, EACH, MOST_BIRTHS = (
+    3,
+    50,
+    6,
+)  # … births of motives, or deaths: three, and one more for every fifty tasks, up to six
 SHARE = 0.2  # of tasks that join a new motive, if it explains all as well as theirs
 NEVER = -1e9  # log-likelihood of what nobody would do
 TRIES = 4  # draws of what a task may want, for each motive …
 UNLIKELY = 10.0  # … but one for a motive that explains a task by so many nats worse than one of its own would
 SHRINKS = 30  # of a slice, at most
-SCALES = (0.02, 0.05, 0.1, 0.3)  # of proposals of log σ; one is chosen at random
+SCALES = (1.0, 2.5, 6.0, 15.0)  # of proposals of log σ, over what its standard deviation is if tasks' rewards are known
 
 
 def move(chain: "MixtureChain") -> None:
@@ -99,7 +103,7 @@ def _move_partition(chain: "MixtureChain", normals: Normals, error: np.ndarray) 
     found.rewards[every, label, 0] = chain.motives[label] + chain.away
     found.log_weight[every, label, 0] = weight[every, label] + error
     found = Tries.of(found.rewards, found.log_weight)
-    for _ in range(BIRTHS):
+    for _ in range(min(BIRTHS + len(label) // EACH, MOST_BIRTHS)):
         found = _birth_or_death(chain, normals, found, alone)
     found = _reassign(chain, normals, found, alone)
     rewards = found.rewards[every, chain.label, found.chosen(chain.rng, chain.label)]
@@ -233,7 +237,8 @@ def _move_spread(chain: "MixtureChain", normals: Normals, error: np.ndarray) -> 
     if prior.is_known:
         return normals, error
     motives, before = chain.motives[chain.label], chain.log_spread
-    proposed = before + rng.choice(SCALES) * rng.standard_normal()
+    scale = rng.choice(SCALES) / np.sqrt(2.0 * motives.size)
+    proposed = before + scale * rng.standard_normal()
     after = Normals.of(chain, proposed)
     own = motives + chain.away
     standard = normals.inverse @ (own - normals.expected(motives, every))[:, :, None]

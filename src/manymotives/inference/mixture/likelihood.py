@@ -156,9 +156,7 @@ def _times(counts: np.ndarray, log_policies: np.ndarray) -> np.ndarray:
 
 def _by_label(values: np.ndarray, label: np.ndarray, count: int) -> np.ndarray:
     """Sums [K, ...] of rows by their label."""
-    found = np.zeros((count, values.shape[1]))
-    np.add.at(found, label, values)
-    return found
+    return (label == np.arange(count)[:, None]).astype(float) @ values
 
 
 def members_of(label: np.ndarray, motives: Iterable[int]) -> list[np.ndarray]:
