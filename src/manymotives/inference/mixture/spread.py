@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manymotives.inference.mixture.gibbs import reassign
+from manymotives.inference.mixture.gibbs import reassign, split_or_merge
 from manymotives.models.mixture import first_seen
 
 if TYPE_CHECKING:
@@ -20,17 +20,25 @@ if TYPE_CHECKING:
 
 SCALES = (0.05, 0.2, 0.8)  # of proposals of log σ; one is chosen at random
 REPEATS = 5  # of them in each sweep
+SPLITS = 5  # or merges, in each sweep
 
 
 def move_partition(chain: "MixtureChain") -> None:
-    """Every task, to a motive in use or to a new one; then what motives want. Tasks' rewards stay."""
+    """Every task, to a motive in use or to a new one; splits and merges; then what motives want.
+
+    Tasks' rewards stay.
+    """
     rng, label, count = chain.rng, chain.label, len(chain.label)
     own = chain.motives[label] + chain.away
     given = chain.parameters[: own.shape[1]]
-    reassign(
-        own - given[:, 0], rng.permutation(count), rng.random(count), given[:, 1] ** 2, np.exp(2.0 * chain.log_spread),
-        chain.prior.log_joins(), chain.prior.log_starts(chain.alpha), label,
+    known = (
+        given[:, 1] ** 2, np.exp(2.0 * chain.log_spread), chain.prior.log_joins(), chain.prior.log_starts(chain.alpha)
     )  # fmt: skip
+    centred = own - given[:, 0]
+    reassign(centred, rng.permutation(count), rng.random(count), *known, label)
+    for _ in range(SPLITS if count > 1 else 0):
+        i, j, *_ = order = rng.permutation(count)
+        split_or_merge(centred, i, j, order, rng.random(count), np.log1p(-rng.random()), *known, label)
     label[:] = first_seen(label)
     sizes = np.bincount(label)[:, None]
     precision = given[:, 1] ** -2.0 + sizes * np.exp(-2.0 * chain.log_spread)
