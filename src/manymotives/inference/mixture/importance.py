@@ -30,9 +30,10 @@ DRAWS = 200  # by which a proposal is judged
 # particles have moved …
 HOPELESS, LOST = 25.0, 15.0
 ROUGH = 64  # … of so many draws
-UNLIKELY = 6.0  # the same for one of `WANTED` effective draws; all others have `PRECISE`
-WANTED, PRECISE = 150.0, 300.0
-FEWEST, MOST = 300, 10_000  # draws of an estimate
+UNLIKELY = 6.0  # the same for one of `SOME` draws
+SOME = 400
+WANTED, PRECISE = 150.0, 300.0  # effective draws of all others; `PRECISE` where tasks are likelier together than apart
+FEWEST, MOST = 200, 10_000  # draws of an estimate
 PARTICLES = 64
 MOVES = 5  # trajectories between looks at how good the proposal has become …
 LOOKS = 4  # … which is good enough once this share of its draws is effective, or after so many looks
@@ -91,7 +92,7 @@ class ImportanceSampling:
         mover = Mover(self.likelihoods, self.parameters, members, rng)
         if len(members) == 1:
             particles, apart = mover.annealed(PARTICLES), -np.inf
-            found = self.approximations.of(members, particles.mean(axis=0))
+            found = self.approximations.of(members, particles.rewards.mean(axis=0))
         else:
             alone = [self.proposal(members[n : n + 1]) for n in range(len(members))]
             apart = sum(each.log_evidence for each in alone)
@@ -100,28 +101,29 @@ class ImportanceSampling:
             if log_mean(log_weight) < apart - HOPELESS:
                 return Proposal(found, ROUGH, log_mean(log_weight), rewards[:0])
             first = rewards[systematic(rng, levelled(log_weight), PARTICLES // 2)]
-            particles = np.concatenate([first, mover.chosen([each.particles for each in alone], PARTICLES // 2)])
+            others = mover.chosen([each.particles for each in alone], PARTICLES // 2)
+            particles = mover.at(np.concatenate([first, others]))
         seen: list[np.ndarray] = []
         for _ in range(LOOKS):
             for _ in range(MOVES):
                 particles = mover.moved(particles, found.factor)
-                seen = [*seen, particles][-POOLED:]
+                seen = [*seen, particles.rewards][-POOLED:]
                 found = _fitted(found, np.concatenate(seen[len(seen) // 3 :]))
             log_weight = self._drawn(rng, members, found, DRAWS)[1]
-            share = effective(shares_of(log_weight)) / DRAWS
-            if log_mean(log_weight) < apart - LOST:
-                return Proposal(found, ROUGH, log_mean(log_weight), particles)
+            log_evidence, share = log_mean(log_weight), effective(shares_of(log_weight)) / DRAWS
+            if log_evidence < apart - UNLIKELY:
+                draws = SOME if log_evidence > apart - LOST else ROUGH
+                return Proposal(found, draws, log_evidence, particles.rewards)
             if share > GOOD:
                 break
-        wanted = WANTED if log_mean(log_weight) < apart - UNLIKELY else PRECISE
-        draws = int(np.clip(wanted / share, FEWEST, MOST))
-        return Proposal(found, draws, log_mean(log_weight), particles)
+        wanted = PRECISE if log_evidence > apart else WANTED
+        return Proposal(found, int(np.clip(wanted / share, FEWEST, MOST)), log_evidence, particles.rewards)
 
     def _drawn(
         self, rng: np.random.Generator, members: np.ndarray, found: Approximation, count: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """θ [count, R], and the logarithms of their weights."""
-        rewards = found.draw(rng, count)
+        rewards = found.draw_pairs(rng, count)
         log_weight = self.likelihoods.of_motive(rewards, members) - found.log_density(rewards)
         return rewards, without_nan(log_weight + self.likelihoods.log_prior(rewards, self.parameters))
 

@@ -43,15 +43,17 @@ def trajectory(
     step_size: float,
     density: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     steps: int | None = None,
-) -> tuple[np.ndarray, float]:
-    """Rows [N, D] after a trajectory of each, accepted each for itself; and the mean acceptance probability.
+    known: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows [N, D] after a trajectory of each, which of them were accepted [N], and the mean acceptance probability.
 
     `density`: log densities [N] and gradients [N, D] of rows; `factors` F [N, D, D] or [D, D]: momenta are those of y,
     x = F y.
     `steps`: how many; None: at random.
+    `known`: what `density` says of the start, if that is known.
     """
     momentum = rng.standard_normal(start.shape)
-    value, gradient = density(start)
+    value, gradient = known or density(start)
     energy = value - 0.5 * (momentum**2).sum(axis=1)
     steps = steps or 1 + int(rng.integers(LONGEST))
     size = step_size * np.exp(0.2 * rng.standard_normal())
@@ -67,4 +69,4 @@ def trajectory(
         change = value - 0.5 * (momentum**2).sum(axis=1) - energy
     chance = np.exp(np.minimum(0.0, np.where(np.isnan(change), -np.inf, change)))
     accepted = rng.random(len(x)) < chance
-    return np.where(accepted[:, None], x, start), float(chance.mean())
+    return np.where(accepted[:, None], x, start), accepted, float(chance.mean())

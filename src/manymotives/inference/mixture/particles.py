@@ -11,6 +11,7 @@ account for what a proposal gets wrong.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -28,6 +29,18 @@ LEAST = 40.0  # effective draws that particles begin with: weights are levelled 
 HALVINGS = 12
 
 
+class Particles(NamedTuple):
+    """Rewards, and how well they explain the choices of a set of tasks."""
+
+    rewards: np.ndarray  # [N, R]
+    log_likelihood: np.ndarray  # [N]
+    gradient: np.ndarray  # [N, R]
+
+    def of(self, which: np.ndarray) -> "Particles":
+        """Some of them, or the same one more than once."""
+        return Particles(*(each[which] for each in self))
+
+
 class Mover:
     """Of the particles of one set of tasks."""
 
@@ -36,28 +49,40 @@ class Mover:
         self.kinds = np.ascontiguousarray(likelihoods.layout.families[: likelihoods.num_rewards])
         self.step_size = FIRST_STEP
 
-    def moved(self, particles: np.ndarray, factor: np.ndarray, power: float = 1.0) -> np.ndarray:
+    def at(self, rewards: np.ndarray) -> Particles:
+        """Particles at these rewards [N, R]."""
+        return Particles(rewards, *self.likelihoods.gradient_of_set(rewards, self.members))
+
+    def moved(self, particles: Particles, factor: np.ndarray, power: float = 1.0) -> Particles:
         """After a trajectory of each, at G₀ Π L_m^power."""
-        given = np.broadcast_to(self.parameters, (*particles.shape, 2))
+        given = np.broadcast_to(self.parameters, (*particles.rewards.shape, 2))
+        last = particles
+
+        def tempered(at: Particles) -> tuple[np.ndarray, np.ndarray]:
+            value = power * at.log_likelihood + self.likelihoods.log_prior(at.rewards, self.parameters)
+            return value, power * at.gradient + prior_slope(self.kinds, at.rewards, given)
 
         def density(rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            value, gradient = self.likelihoods.gradient_of_set(rewards, self.members)
-            value = power * value + self.likelihoods.log_prior(rewards, self.parameters)
-            return value, power * gradient + prior_slope(self.kinds, rewards, given)
+            nonlocal last
+            last = self.at(rewards)
+            return tempered(last)
 
-        particles, accepted = trajectory(self.rng, particles, factor, self.step_size, density, LEAPFROG)
-        self.step_size = float(np.clip(self.step_size * np.exp(1.5 * (accepted - ACCEPTANCE)), 0.02, 1.2))
-        return particles
+        known, start = tempered(particles), particles.rewards
+        _, is_accepted, chance = trajectory(self.rng, start, factor, self.step_size, density, LEAPFROG, known)
+        self.step_size = float(np.clip(self.step_size * np.exp(1.5 * (chance - ACCEPTANCE)), 0.02, 1.2))
+        number = np.arange(len(start))
+        both = Particles(*(np.concatenate(pair) for pair in zip(particles, last)))
+        return both.of(np.where(is_accepted, len(start) + number, number))
 
-    def annealed(self, count: int) -> np.ndarray:
-        """Particles [count, R], from the prior to the posterior."""
+    def annealed(self, count: int) -> Particles:
+        """From the prior to the posterior."""
         given = np.broadcast_to(self.parameters, (count, *self.parameters.shape))
-        particles = draw_all(self.rng, self.kinds, np.ascontiguousarray(given))
+        particles = self.at(draw_all(self.rng, self.kinds, np.ascontiguousarray(given)))
         before, power = 0.0, min(FIRST / max(float(self.likelihoods.counts[self.members].sum()), FIRST), 1.0)
         while before < 1.0:
-            found = (power - before) * without_nan(self.likelihoods.of_motive(particles, self.members))
-            particles = particles[systematic(self.rng, shares_of(found), count)]
-            particles = self.moved(particles, np.linalg.cholesky(moments(particles)[1]), power)
+            share = shares_of((power - before) * without_nan(particles.log_likelihood))
+            particles = particles.of(systematic(self.rng, share, count))
+            particles = self.moved(particles, np.linalg.cholesky(moments(particles.rewards)[1]), power)
             before, power = power, min(GROWTH * power, 1.0)
         return particles
 

@@ -105,6 +105,8 @@ def log_hyperprior(chain: "MixtureChain") -> float:
 
 def log_rest(chain: "MixtureChain") -> float:
     """log p of tasks' own coordinates behind their rewards."""
+    if chain.rest.shape[1] == 0:
+        return 0.0
     return float(coordinate_densities(chain, chain.hyper)[chain.likelihoods.num_rewards :].sum())
 
 

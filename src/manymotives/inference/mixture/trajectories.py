@@ -43,7 +43,7 @@ def move_motives(chain: "MixtureChain") -> None:
         return found.log_likelihood + likelihoods.log_prior(rewards, parameters), found.gradient + slope
 
     steps = int(rng.integers(*QUARTER)) if chain.is_collapsed else None
-    chain.motives, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density, steps)
+    chain.motives, _, accepted = trajectory(rng, chain.motives, factors, chain.steps.values[MOTIVES], density, steps)
     chain.steps.note(MOTIVES, accepted)
 
 
@@ -73,7 +73,7 @@ def move_tasks(chain: "MixtureChain") -> None:
         prior = log_density_all(families, np.ascontiguousarray(moved), given)
         return found.log_likelihood + prior, found.gradient[:, first:] + slope
 
-    moved, accepted = trajectory(chain.rng, u[:, first:], factors, chain.steps.values[TASKS], density)
+    moved, _, accepted = trajectory(chain.rng, u[:, first:], factors, chain.steps.values[TASKS], density)
     if has_spread:
         chain.away = moved[:, :size] - centre
     chain.rest = np.ascontiguousarray(moved[:, size - first :])
