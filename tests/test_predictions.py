@@ -124,8 +124,8 @@ def test_new_subjects_have_the_covariates_they_are_given_and_their_own_members(p
     """Over many seeds: the mean is the typical task's, the variance the population's and the members'."""
     drawn = posterior.data["posterior"].dataset.stack(sample=("chain", "draw"))
     given = {"condition": "treated", "age": 5.0}
-    made = np.stack([posterior.population(covariates=given, seed=seed)["weight"].values for seed in range(400)])
-    made = made.reshape(400, -1, 2)
+    made = np.stack([posterior.population(covariates=given, seed=seed)["weight"].values for seed in range(100)])
+    made = made.reshape(100, -1, 2)
     own = 5.0 - np.mean(TABLE["age"])
     effect = drawn["reward_effect"].transpose("reward_term", "sample", "feature")
     expected = (
@@ -136,8 +136,8 @@ def test_new_subjects_have_the_covariates_they_are_given_and_their_own_members(p
     )
     spread = drawn["reward_spread"].transpose("reward_slope", "sample", "feature").values[0]
     variance = spread**2 + drawn["reward_scale"].transpose("sample", "feature").values ** 2
-    assert (abs(made.mean(axis=0) - expected) < 5 * np.sqrt(variance / 400)).all()
-    np.testing.assert_allclose(made.var(axis=0) / variance, 1.0, atol=5 * np.sqrt(2 / 400))
+    assert (abs(made.mean(axis=0) - expected) < 5 * np.sqrt(variance / 100)).all()
+    np.testing.assert_allclose(made.var(axis=0) / variance, 1.0, atol=5 * np.sqrt(2 / 100))
 
 
 def test_states_that_are_numbers_stay_whole_numbers_where_other_rows_have_none(posterior, tmp_path):
