@@ -149,11 +149,11 @@ def test_sums_by_index() -> None:
 )
 def test_draws_are_those_of_other_chains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = MODELS[name], choices()
-    more = 1 if name in QUICK else 10
-    other = mm.fit(model, GRID, data, mm.HMC(draws=120 * more, warmup=120, max_rounds=1), seed=2, progress=False)
+    more, warmup = (1, 60) if name in QUICK else (15, 120)
+    other = mm.fit(model, GRID, data, mm.HMC(draws=80 * more, warmup=warmup, max_rounds=1), seed=2, progress=False)
     monkeypatch.setattr(laplace_chains, "MANY_COORDINATES", 0)
     assert laplace_chains.suits_laplace(model.bind(GRID, data))
-    ours = mm.fit(model, GRID, data, mm.HMC(draws=200 * more, warmup=120, max_rounds=1), seed=1, progress=False)
+    ours = mm.fit(model, GRID, data, mm.HMC(draws=120 * more, warmup=warmup, max_rounds=1), seed=1, progress=False)
     check_alike(ours, other)
 
 
