@@ -174,7 +174,7 @@ def test_every_phase_of_a_fit_is_named_within_two_seconds(monkeypatch, capsys):
     assert reporting.SOON + 2 * 0.25 < 2.0  # chains are asked four times a second how far they are
     monkeypatch.setattr(reporting, "SOON", 0.15)
 
-    def slowly(function, slow=0.5):
+    def slowly(function, slow=0.8):
         def slowed(*arguments, **options):
             time.sleep(slow)
             return function(*arguments, **options)
