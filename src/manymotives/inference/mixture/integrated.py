@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from manymotives.inference.mixture.chain import MixtureChain
 
 SPREADS, SLICES = 3, 1  # in a sweep: proposals of the spread, updates of rewards …
-BIRTHS, EACH, MOST_BIRTHS = (
-    3,
-    50,
-    6,
-)  # … births of motives, or deaths: three, and one more for every fifty tasks, up to six
+BIRTHS, MOST_BIRTHS = 3, 6  # … births of motives, or deaths: the fewest and the most, with one more …
+EACH = 50  # … for every so many tasks
 SHARE = 0.2  # of tasks that join a new motive, if it explains all as well as theirs
 NEVER = -1e9  # log-likelihood of what nobody would do
 TRIES = 4  # draws of what a task may want, for each motive …
